@@ -88,8 +88,8 @@ def measure_default(matrix: Matrix, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error at each budget, and the coverage."""
     known, truth = method_study.split(matrix, make_design(matrix, seed), seed)
     done = [(DEFAULT, budget, each) for budget in BUDGETS for each in range(seed)]
-    (part,) = method_study.run_parts(matrix, make_design(matrix, seed), lambda *cell: cell in done)
-    for row in part:
+    (batch,) = method_study.run_batches(matrix, make_design(matrix, seed), lambda *row: row in done)
+    for row in batch:
         yield {
             **{"method": DEFAULT, "budget": row["budget"], "error": row["accuracy_error"]},
             **{"covered": row["coverage95"], "models": len(truth), "known": known.shape[0]},

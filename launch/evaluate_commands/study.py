@@ -185,7 +185,7 @@ def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
 
 def _seeds(design: StudyDesign) -> str:
     """Returns how many results are averaged, in words."""
-    if design.model_split.draws:
+    if design.model_split.is_drawn:
         return plural(design.seeds, "split")
     return f"{plural(design.seeds, 'repetition')} on one split"
 
@@ -263,7 +263,7 @@ def _run(
 ) -> pd.DataFrame:
     """Computes what a study lacks, with a progress bar; writes the table and returns it."""
     most = {
-        matrix.name: min(samples for _, samples in method_study.measure(matrix, design))
+        matrix.name: min(samples for _, samples in method_study.count_evaluated(matrix, design))
         for matrix in matrices
     }
     total = sum(

@@ -39,7 +39,7 @@ def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[s
     """Returns a line if methods cannot learn from so few known models or groups of models, and
     others are used in their place.
     """
-    groups = design.model_split.groups(matrix.models)
+    groups = design.model_split.choose_groups(matrix.models)
     count = len(known if groups is None else set(groups[known]))
     lacking = [name for name in design.methods if methods.get(name).fallback]
     if count >= FEWEST or not lacking:
@@ -57,10 +57,10 @@ def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
     """Returns lines that say what of a matrix is not studied: models without a place in the order,
     and, because of holes, samples and budgets.
     """
-    lines, parts = [], method_study.measure(matrix, design)
+    lines, parts = [], method_study.count_evaluated(matrix, design)
     models, samples = (sorted({part[k] for part in parts}) for k in (0, 1))
-    if not design.model_split.draws:
-        placed = int((matrix.models.column(design.model_split.name) != "").sum())
+    if not design.model_split.is_drawn:
+        placed = int((matrix.models.find_column(design.model_split.name) != "").sum())
         if placed < len(matrix.values):
             lines.append(
                 f"{len(matrix.values) - placed} of {len(matrix.values)} models have no"
@@ -92,7 +92,7 @@ def list_too_small_budgets(matrices: Sequence[Matrix], design: StudyDesign) -> l
     remarks, usable = [], False
     for matrix in matrices:
         for name in design.methods:
-            least = methods.get(name).policy.least(matrix.facts)
+            least = methods.get(name).policy.find_least_budget(matrix.facts)
             small = [budget for budget in design.budgets if budget < least]
             usable |= len(small) < len(design.budgets)
             if small:

@@ -22,7 +22,12 @@ from nevis_stream.dynamic_evaluation.fits import (
     read_for_method,
     transpose,
 )
-from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, rank, read_known
+from nevis_stream.dynamic_evaluation.known_models import (
+    KNOWN_FRACTION,
+    InMemory,
+    rank_model,
+    read_known,
+)
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -183,7 +188,7 @@ def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[Compl
         known, accuracies, names = read_known(cache, part.columns)
         by_name = dict(zip(names, accuracies.tolist(), strict=True))
         for model in complete:
-            place = rank(accuracies, by_name[model], part) or 0
+            place = rank_model(accuracies, by_name[model], part) or 0
             places.append(CompleteModel(model, part.name, by_name[model], place, len(names)))
     return places
 
@@ -265,7 +270,7 @@ def fit_method(
             cache.directory, known, 1, budget, seed, additions, most_flops, progress=progress
         )
         method, reason = choice.method, choice.reason
-    used = methods.get_within_budget(method).for_known(known)
+    used = methods.get_within_budget(method).choose_for_known(known)
     used.check(budget, known)
     progress.stage(used.name)
     readable = read_for_method(used, known, 1)
@@ -349,7 +354,7 @@ def add_samples(
         return Responses(query, np.take_along_axis(values, models, axis=1))
 
     def oracle(query: Query) -> Responses:
-        return replaced.ask_checked(query, ask_models)
+        return replaced.ask_with_substitutes(query, ask_models)
 
     is_learned = is_observed(known).mean(axis=0) >= KNOWN_FRACTION
     # so that an addition that was killed asks the same cells again
@@ -361,7 +366,7 @@ def add_samples(
         )
     rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
     replaced = Substitutes(rows, np.ones(values.shape, bool))
-    used = named.for_known(rows)
+    used = named.choose_for_known(rows)
     additions = read_additions(cache.directory)
     stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
     flops_each = [facts[name].get(FLOPS_PER_SAMPLE) for name in names]

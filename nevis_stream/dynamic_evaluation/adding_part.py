@@ -30,7 +30,12 @@ from nevis_stream.dynamic_evaluation.fits import (
     prepare_evaluator,
     read_for_method,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, rank, read_known, set_prices
+from nevis_stream.dynamic_evaluation.known_models import (
+    KnownModels,
+    rank_model,
+    read_known,
+    set_prices,
+)
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.policy import Substitutes, mention_others
@@ -225,8 +230,8 @@ class PartAdder:
         method = methods.get_within_budget(name)
         if self._others:
             for each in (self, *self._others):
-                methods.check_several_metrics(method.for_known(each._known))
-        used = method.for_known(self._known)
+                methods.check_several_metrics(method.choose_for_known(each._known))
+        used = method.choose_for_known(self._known)
         used.check(budget, self._known)
         return used
 
@@ -253,7 +258,7 @@ class PartAdder:
 
         def try_with(replaced: Substitutes, budget: int) -> _Evaluated:
             def oracle(query: Query) -> Responses:
-                return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
+                return replaced.ask_with_substitutes(query, lambda inner: _of_rows(rows, inner))
 
             evaluated = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
             return _Evaluated(*evaluated, budget, replaced)
@@ -314,7 +319,7 @@ class PartAdder:
           shared: arguments of `_record`.
         """
         made_by, models = shared["made_by"], len(values)
-        used = methods.get_within_budget(made_by["method"]).for_known(self._known)
+        used = methods.get_within_budget(made_by["method"]).choose_for_known(self._known)
         stored = find_fit(self._directory, used, self._known, made_by["seed"], additions)
         readable = read_for_method(used, self._known, models)
         evaluator, ctx, fit = prepare_evaluator(
@@ -380,7 +385,7 @@ class PartAdder:
                 other = other and tuple(widening.widen(other, *of_samples))
             # the mean of the answered samples has no place among means of all samples
             of_all = missing[i] <= intervals.MOST_MISSING
-            place = partial(rank, self._accuracies, part=self._part)
+            place = partial(rank_model, self._accuracies, part=self._part)
             addition = Addition(
                 kind="model",
                 name=row.model,
@@ -457,7 +462,7 @@ def _missing(
     """
     models, failed = [row.model for row in rows], np.array([len(row.failed) for row in rows])
     if (not askable.all() or not failed.any()) and replaced.counts.any():
-        warnings.warn(replaced.message(models), RunWarning, stacklevel=4)
+        warnings.warn(replaced.describe(models), RunWarning, stacklevel=4)
     if failed.any():
         warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=4)
     missing = failed / (failed + np.array([row.observed for row in rows]))

@@ -258,5 +258,5 @@ def _errors(
     readable = read_for_method(method, known, 0)
     stored = find_fit(directory, method, known, seed, additions, part)
     key, _ = jax.random.split(jax.random.key(seed))
-    errors = stored.errors(readable, budget, key, make_context())
+    errors = stored.compute_errors(readable, budget, key, make_context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

@@ -50,7 +50,7 @@ def read_for_method(method: Method, known: KnownModels, new: int) -> KnownModels
     Raises:
       BadInput: the method would need more memory than is free.
     """
-    method = method.for_known(known)
+    method = method.choose_for_known(known)
     if method.out_of_core:
         return known
     models, samples = known.shape
@@ -240,7 +240,7 @@ class StoredFit:
 
     Args:
       directory: of the fit, see `find_fit`.
-      method: the method to use with these known models (`Method.for_known`).
+      method: the method to use with these known models (`Method.choose_for_known`).
       known: the known models.
       seed: of the fit.
       additions: those so far, which show what has been charged.
@@ -312,14 +312,14 @@ class StoredFit:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def errors(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> np.ndarray:
+    def compute_errors(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """
         evaluator = self._fitted(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
         with keep_positions(self._unfinished):
-            errors = evaluator.errors(budget)
+            errors = evaluator.compute_errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
         remove(self._unfinished)

@@ -74,7 +74,7 @@ class FittedBoard:
             self._part = dataclasses.replace(self._part, columns=columns)
         self.known, self.means, self.names = read_known(cache, self._part.columns, prices=prices)
         self.known.groups = read_groups(cache, self.names, self.known.packed_rows())
-        used = methods.get_within_budget(method).for_known(self.known)
+        used = methods.get_within_budget(method).choose_for_known(self.known)
         readable = read_for_method(used, self.known, 1)
         additions = read_additions(cache.directory)
         stored = find_fit(cache.directory, used, self.known, seed, additions)
@@ -90,9 +90,9 @@ class FittedBoard:
 
         Returns: what the known model would have cost, where samples differ in price.
         """
-        row = known_models.fill(self.known.matrix(np.array([0])), np.random.default_rng(0)).clip(
-            0, 1
-        )
+        row = known_models.fill_holes(
+            self.known.matrix(np.array([0])), np.random.default_rng(0)
+        ).clip(0, 1)
         prices, budget = self.known.facts.prices, self._budget
         for values in (1 - row, row):
             answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers

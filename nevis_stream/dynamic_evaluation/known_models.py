@@ -27,12 +27,12 @@ from nevis_stream.queries.samples import (
     sum_columns,
 )
 
-# the fraction that must be observed of a model (or sample) for methods to learn from it
+# fraction of the largest sum that makes a model a known one, see `find_known` (or a sample)
 KNOWN_FRACTION = 0.5
 
 
 class KnownModels(Protocol):
-    """The values of m known models on n samples."""
+    """The values of m known models on n samples: outcomes, or scores in [0, 1], with holes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -51,18 +51,18 @@ class KnownModels(Protocol):
         """Whether the values are scores instead of outcomes."""
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the sum of each sample's known values, [n], and their number, [n]; `models` are
-        int64 rows, None for all.
+        """Returns the sum of each sample's known values, float64[n], and their number, int64[n];
+        `models` are int64 rows, None for all.
         """
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the sum of each model's known values, [m], and their number, int64[m]."""
+        """Returns the sum of each model's known values, float64[m], and their number, int64[m]."""
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
-        """Returns uint8[models, samples] of 0, 1 and 255, or float32 scores with NaN; samples are
-        int64 columns, None for all.
+        """Returns the values, uint8[models, samples] of 0, 1 and 255, or float32 scores with NaN;
+        `models` are int64 rows and `samples` int64 columns, None for all.
         """
 
     def packed_rows(self) -> Iterator[np.ndarray]:
@@ -98,8 +98,8 @@ class InMemory:
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
-        correct = fill_unknown(self.values).sum(axis=1, dtype=np.float64)
-        return correct, is_observed(self.values).sum(axis=1)
+        total = fill_unknown(self.values).sum(axis=1, dtype=np.float64)
+        return total, is_observed(self.values).sum(axis=1)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -112,7 +112,7 @@ class InMemory:
         """See `KnownModels`."""
         yield from self.values
 
-    def without(self, models: np.ndarray) -> "InMemory":
+    def leave_out(self, models: np.ndarray) -> "InMemory":
         """Returns all but some models, int64 rows."""
         groups = None if self.groups is None else np.delete(self.groups, models).tolist()
         return InMemory(np.delete(self.values, models, axis=0), groups, self.sample_facts)
@@ -126,7 +126,7 @@ class InCache:
       rows: int64[m], of the models.
       columns: int64[n], of the samples; samples that are added to the cache later are not seen.
          Or n: the first n samples.
-      groups: the models' groups.
+      groups: the models' groups, or None.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class InCache:
         self.columns = np.arange(columns) if isinstance(columns, int) else columns
         self._cache, self._rows = cache, np.asarray(rows)
         self.shape = len(rows), len(self.columns)
-        # the first ones: sums of whole rows are stored with them
+        # the first samples of the cache, whose sums over whole rows are stored there
         self._first = np.array_equal(self.columns, np.arange(len(self.columns)))
         self.groups, self.scores = groups, cache.scores
 
@@ -150,20 +150,20 @@ class InCache:
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`; no row is unpacked."""
-        total, seen = self._cache.column_sums(
+        total, counts = self._cache.column_sums(
             models=self._rows if models is None else self._rows[models]
         )
-        return total[self.columns], seen[self.columns]
+        return total[self.columns], counts[self.columns]
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`; no row of the first samples is read."""
+        """See `KnownModels`; of the first samples of a cache no row is read."""
         if self._first:
-            correct, known = self._cache.row_sums()
-            return correct[self._rows], known[self._rows]
+            total, counts = self._cache.row_sums()
+            return total[self._rows], counts[self._rows]
         rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
         sums = [(fill_unknown(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
-        correct, known = np.array(sums).T
-        return correct, known.astype(np.int64)
+        total, counts = np.array(sums).T
+        return total, counts.astype(np.int64)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -188,18 +188,23 @@ def wrap_known_models(
     groups: Sequence[str] | None = None,
     facts: SampleFacts | None = None,
 ) -> KnownModels:
-    """Returns known models as methods read them, given some or a matrix (see `matrix`)."""
+    """Returns known models as methods read them, given these or a matrix (`KnownModels.matrix`).
+
+    Args:
+      known: the models; if they are `KnownModels`, they are returned as they are.
+      groups, facts: of a matrix's models and samples, or None.
+    """
     if hasattr(known, "column_sums"):
         return known
     return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
 
 
 def set_prices(known: KnownModels, prices: Prices) -> None:
-    """Sets the prices of the samples, with what each is at stake: weight times spread, as the known
-    models say.
+    """Sets the prices of the samples, with their stakes (see `Prices`): each sample's weight in the
+    mean times the standard deviation of an outcome, estimated from the known models.
     """
-    total, seen = known.column_sums()
-    p = (total + 1) / (seen + 2)
+    total, counts = known.column_sums()
+    p = (total + 1) / (counts + 2)
     stakes = known.facts.weights * np.sqrt(p * (1 - p))
     known.facts = replace(known.facts, prices=replace(prices, stakes=stakes))
 
@@ -223,7 +228,9 @@ def digest(known: KnownModels) -> str:
 
 
 def count_groups(known: KnownModels) -> int:
-    """Returns the number of groups of known models: models of one group are not independent."""
+    """Returns the number of groups of known models, or of models if they have no groups; models of
+    one group are not independent.
+    """
     return len(set(known.groups)) if known.groups else known.shape[0]
 
 
@@ -239,38 +246,39 @@ def draw_models(known: KnownModels, most: int, key: Any) -> np.ndarray | None:
 def find_known(mask: np.ndarray) -> np.ndarray:
     """Returns which models are known, bool[m].
 
-    For each model, the numbers of models observed on its observed samples are added up; it is known
-    if its sum is at least half of the largest sum. So models stay known if a cache gains many
-    samples on which few of them are asked, and models that were asked only few samples are not.
+    A sample weighs as much as models were observed on it. A model is known if its observed samples
+    weigh at least half as much as those of the model with the most. So models stay known if a cache
+    gains many samples on which few of them are asked, and models that were asked only few samples
+    are not known.
 
     Args:
       mask: bool[m, n], the observed cells.
     """
-    models = mask.sum(axis=0)
-    return _sharing(np.array([models[row].sum() for row in mask]))
+    counts = mask.sum(axis=0)
+    return _mark_known(np.array([counts[row].sum() for row in mask]))
 
 
 def find_known_rows(
     cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int
 ) -> np.ndarray:
-    """Returns those of a cache's rows, int64, that are known on some samples, int64[n], or on the
-    first n (see `find_known`), reading one row at a time.
+    """Returns those of a cache's rows, int64, that are known ones on some samples, int64[n], or on
+    the first n samples (see `find_known`), reading one row at a time.
     """
     columns = np.arange(columns) if isinstance(columns, int) else columns
-    models = cache.column_sums(models=rows)[1][columns]
+    counts = cache.column_sums(models=rows)[1][columns]
     if cache.scores:
         cells = (is_observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
-        return rows[_sharing(np.array([models[row].sum() for row in cells]))]
-    shared = np.full(len(rows), models.sum())
-    for i, (_, mask) in enumerate(cache.packed_rows(rows)):
-        if mask is not None:
-            seen = np.unpackbits(mask.view(np.uint8)).view(bool)[columns]
-            shared[i] = models[seen].sum()
-    return rows[_sharing(shared)]
+        return rows[_mark_known(np.array([counts[row].sum() for row in cells]))]
+    sums = np.full(len(rows), counts.sum())
+    for i, (_, packed) in enumerate(cache.packed_rows(rows)):
+        if packed is not None:
+            mask = np.unpackbits(packed.view(np.uint8)).view(bool)[columns]
+            sums[i] = counts[mask].sum()
+    return rows[_mark_known(sums)]
 
 
-def _sharing(shared: np.ndarray) -> np.ndarray:
-    return (shared > 0) & (shared >= KNOWN_FRACTION * shared.max(initial=0))
+def _mark_known(sums: np.ndarray) -> np.ndarray:
+    return (sums > 0) & (sums >= KNOWN_FRACTION * sums.max(initial=0))
 
 
 def read_known(
@@ -279,11 +287,11 @@ def read_known(
     without: Sequence[str] = (),
     prices: Prices | None = None,
 ) -> tuple[InCache, np.ndarray, list[str]]:
-    """Returns the known models on some columns, int64[n], their accuracies float64[m] and their
+    """Returns the known models on some columns, int64[n], their accuracies, float64[m], and their
     ids.
 
     Accuracies are means of observed and predicted cells: a model may be observed on easy samples
-    only.
+    only. Models with an id in `without` are left out; None for `prices`: all samples cost the same.
     """
     names = list(cache.models())
     others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
@@ -313,12 +321,13 @@ def read_known(
     return known, total_value / cells, [names[row] for row in rows]
 
 
-def rank(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
-    """Returns the place among known models, 1 for the best; equal models share a place.
+def rank_model(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
+    """Returns a model's place among known models, 1 for the best, or None if it is unknown; equal
+    models share a place.
 
     Args:
       accuracies: float64[m], of the known models.
-      value: of the model; None if it is unknown.
+      value: accuracy of the model; None if it is unknown.
       part: says whether lower values are better.
     """
     if value is None:
@@ -329,7 +338,7 @@ def rank(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
 
 
 FOLDS = 5
-HELD_OUT = 250  # at most this many known models are treated as new
+HELD_OUT = 250  # about this many known models, at most, are left out in all folds together
 
 
 def divide_into_folds(
@@ -339,7 +348,7 @@ def divide_into_folds(
     if there is only one group.
 
     All folds have the same number of groups, so that they need only one compiled program: some
-    groups may be left out twice. If there are very many models, not all of them are left out.
+    groups may be left out twice. If there are more than `HELD_OUT` models, not all are left out.
     """
     group, count = _number_groups(models, groups)
     if count < 2:
@@ -354,8 +363,8 @@ def divide_into_folds(
 
 
 def divide_models(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
-    """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
-    together; [] if there is a single group.
+    """Returns at most `most` sets of models to leave out in turn, int64 rows each, which keep
+    groups together; [] if there is only one group. Each model is left out once.
     """
     group, count = _number_groups(models, groups)
     sets = min(count, most) if count > 1 else 0
@@ -369,17 +378,18 @@ def _number_groups(models: int, groups: Sequence[str] | None) -> tuple[np.ndarra
     return group, int(group.max()) + 1
 
 
-def divide(
+def make_folds(
     known: KnownModels, random: np.random.Generator, columns: int | None = None
 ) -> Iterator[tuple[np.ndarray, InMemory]]:
-    """Yields the values of the models of each fold, [k, n], and the other models.
+    """Yields the values of the models of each fold, [k, n] (see `KnownModels.matrix`), and the
+    other models.
 
     A fold is skipped if nothing is observed of the other models.
 
     Args:
       known: the known models.
       random: draws the folds.
-      columns: if there are more samples, this number of them is drawn.
+      columns: if there are more samples, this number of them is drawn; None: all are taken.
     """
     matrix, facts, n = known.matrix(), known.facts, known.shape[1]
     if columns and n > columns:
@@ -387,14 +397,14 @@ def divide(
         matrix, facts = matrix[:, chosen], facts.take(chosen)
     whole = InMemory(matrix, known.groups, facts)
     for part in divide_into_folds(len(matrix), known.groups, random):
-        rest = whole.without(part)
+        rest = whole.leave_out(part)
         if is_observed(rest.values).any():
             yield matrix[part], rest
 
 
-def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
-    model's mean as probability, scores are that mean.
+def fill_holes(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Returns values, [m, n], with holes filled, so that known models can be asked as if they were
+    new: outcomes are drawn with the model's mean as probability, scores are that mean.
     """
     mask = is_observed(values)
     fraction = (fill_unknown(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
@@ -414,7 +424,7 @@ def compute_half_width(
       errors: float[m], the known errors.
       unit: float[m], the unit of each error; an error with unit 0 is left out.
       independent: number of independent errors (groups), which limits the degrees of freedom.
-      prior: number of further errors of one unit that are assumed.
+      prior: number of further errors that are assumed, each as large as its unit.
     """
     usable = unit > 0
     squares = ((errors[usable] / unit[usable]) ** 2).sum()
@@ -426,16 +436,14 @@ def compute_half_width(
     )
 
 
-def error_width(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
-    """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
-    errors.
+def learn_half_width(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
+    """Returns the half-width, in units, of the 95% interval of an accuracy, by cross-validation
+    errors; NaN if there are fewer than `FEWEST` of these, or of groups.
 
     Args:
       errors: float[k], of the accuracies of known models.
       unit: float[k], the unit of each error.
       groups: of all known models; errors within a group are not independent.
-
-    Returns: NaN if there are fewer than `FEWEST` groups, or errors.
     """
     independent = min(len(set(groups)), len(errors))
     return compute_half_width(errors, unit, independent) if independent >= FEWEST else np.nan

@@ -44,7 +44,7 @@ from nevis_stream.queries.oracle import (
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
-UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
+UNCOUNTED = frozenset({"random draws", "interval arithmetic"})  # see `Cost.uncounted`
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Prediction:
       deviation: float64[m], the predictor's own standard deviation of the mean; cross-validated
         intervals are proportional to it. None: all models' intervals are of one width.
       keeps_answers: whether asked cells keep their answers.
-      holds_for: for whom each model's interval holds, m texts; None: see `ScorePredictor`. The
-        interval, where it is given, is then that of the models that it holds for any model for.
+      holds_for: for whom each model's interval holds, m texts; `interval` is then NaN for models
+        with a cross-validated one. None: for whom `ScorePredictor.holds_for` says.
       notes: for people, on each model's estimate, m texts; None: nothing is to be said.
-      others: float64[3, m], value, low and high of an estimate that holds for others, where it
-        differs, else NaN; None: there is none.
-      within: float64[2, m], low and high of what each interval contains at least; NaN: nothing.
+      others: float64[3, m], value, low and high of the estimate that holds for other models than
+        `holds_for` says (`oracle.Estimate.other`), NaN where it does not differ; or None.
+      within: float64[2, m], low and high of what each interval is widened to contain, or NaN.
     """
 
     values: np.ndarray
@@ -79,7 +79,7 @@ class Prediction:
 
     @property
     def unit(self) -> np.ndarray:
-        """float64[m], the unit of cross-validated intervals."""
+        """float64[m], what the widths of cross-validated intervals are proportional to."""
         return np.ones(len(self.values)) if self.deviation is None else self.deviation
 
 
@@ -123,8 +123,8 @@ class ScorePredictor(ABC):
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
-        """Returns what is learned from the known models for one budget. If this holds `errors` of
-        known models' means and the `unit` of each, float64[k], intervals are learned from these.
+        """Returns what is learned from the known models for one budget. From its `errors` of known
+        models' means and the `unit` of each, float64[k], if it has them, intervals are learned.
 
         Args:
           tree: what `fit` returned; parts that other budgets need as well may be added to it.
@@ -139,10 +139,10 @@ class ScorePredictor(ABC):
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
-        """Predicts all cells of the models, given some answers."""
+        """Predicts all cells of m models by their answers and what `fit` and `fit_budget` gave."""
 
     def adapt_to_metric(self, posterior: ResponsePosterior, answers: Responses) -> "ScorePredictor":
-        """Returns the predictor of another metric of the samples that were asked.
+        """Returns the predictor to use for another metric of the samples that were asked.
 
         Args:
           posterior: what the policy went by, of the metric that was asked.
@@ -160,7 +160,7 @@ class ScorePredictor(ABC):
         """
         return ResponsePosterior(known.shape[1])
 
-    def errors(
+    def compute_errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the cross-validation errors of known models' means, float64[k]: true means less
@@ -202,7 +202,7 @@ class Method:
         """Whether values may be real scores instead of outcomes."""
         return self.predictor.takes_scores
 
-    def for_known(self, known: KnownModels) -> "Method":
+    def choose_for_known(self, known: KnownModels) -> "Method":
         """Returns the method to use with these known models: this one, or its fallback.
 
         Raises:
@@ -219,11 +219,11 @@ class Method:
         return self
 
     def check(self, budget: int, known: KnownModels) -> None:
-        """Raises BadInput if the budget, of samples asked of each model, is not between the least
-        that the policy needs and the number of samples.
+        """Raises BadInput if the budget, a number of samples asked of each model, is less than the
+        policy needs or more than can be asked.
         """
         check_budget(budget, known.facts.points)
-        if budget < (least := self.policy.least(known.facts)):
+        if budget < (least := self.policy.find_least_budget(known.facts)):
             raise BadInput(
                 f"{self.name}: a budget of {budget}, but at least {least} are needed:"
                 " one sample of each data set."
@@ -240,16 +240,17 @@ class Method:
         """Learns from the known models, once for all new models.
 
         Args:
-          known: `KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
+          known: `KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores and NaN.
           groups: the known models' groups, or None; a `KnownModels` has its own groups.
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
         known = known_models.wrap_known_models(known, groups)
-        method, ctx, higher = self.for_known(known), ctx or make_context(), turn_upright(known)
+        method, upright = self.choose_for_known(known), turn_upright(known)
+        ctx = ctx or make_context()
         with ctx.phase("train"):
-            predictor = method.predictor.fit(higher, key, ctx)
-            policy = method.fit_policy(predictor, higher, key, ctx)
+            predictor = method.predictor.fit(upright, key, ctx)
+            policy = method.fit_policy(predictor, upright, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
     def fit_policy(self, tree: Tree, known: KnownModels, key: Key, ctx: Compute) -> Tree:
@@ -285,7 +286,7 @@ class Evaluator:
     def __post_init__(self) -> None:
         self._lower, self.known = is_lower(self.known), turn_upright(self.known)
         self.tree.setdefault("tuned", {})
-        self._charged = 0
+        self._reported_flops = 0  # those that are in the cost of an estimate
 
     @multiply_in_full_precision
     def evaluate(self, oracle: Oracle, models: int, budget: int, key: jax.Array) -> Estimates:
@@ -301,9 +302,9 @@ class Evaluator:
         self.method.check(budget, self.known)
         budget_fit = self.fit_budget(budget)
         with ctx.phase("select"):
-            higher = turn_oracle(oracle) if self._lower else oracle
-            answers = self._answers(higher, models, budget, key)
-        return self._estimates(budget_fit, answers)
+            upright = turn_oracle(oracle) if self._lower else oracle
+            answers = self._ask(upright, models, budget, key)
+        return self._estimate(budget_fit, answers)
 
     @multiply_in_full_precision
     def next_query(self, answers: Responses, budget: int, key: jax.Array) -> Query:
@@ -319,31 +320,31 @@ class Evaluator:
 
     @multiply_in_full_precision
     def predict(self, answers: Responses, budget: int) -> Estimates:
-        """Returns the estimates of models from answers that were asked step by step; before all are
-        there, what was learned for the whole budget is used, and the intervals are not theirs.
+        """Returns the estimates of models from answers that were asked step by step. Before the
+        budget is spent, the intervals are those of the whole budget, not of so few answers.
 
         Args:
           answers: at least one of each model.
           budget: number of samples asked of each model over all steps.
         """
-        return self._estimates(self.fit_budget(budget), self._turn(answers))
+        return self._estimate(self.fit_budget(budget), self._turn(answers))
 
     @multiply_in_full_precision
     def predict_beside(
-        self, asked: "Evaluator", answers: Responses, values: np.ndarray, budget: int
+        self, main: "Evaluator", answers: Responses, values: np.ndarray, budget: int
     ) -> Estimates:
-        """Returns the estimates of another metric of the samples that were asked.
+        """Returns the estimates of this metric, of samples that `main` asked for another one.
 
         Args:
-          asked: the evaluator of the metric that was asked, by whose policy the samples were drawn.
+          main: the evaluator of the metric that was asked, by whose policy the samples were drawn.
           answers: of that metric.
           values: [m, b], of this metric on the same samples.
           budget: as of `predict`.
         """
-        posterior = asked.method.predictor.make_posterior(
-            asked.tree["predictor"], asked.known, asked.ctx
+        posterior = main.method.predictor.make_posterior(
+            main.tree["predictor"], main.known, main.ctx
         )
-        predictor = self.method.predictor.adapt_to_metric(posterior, asked._turn(answers))
+        predictor = self.method.predictor.adapt_to_metric(posterior, main._turn(answers))
         self.method = dataclasses.replace(self.method, predictor=predictor)
         return self.predict(Responses(answers.query, values), budget)
 
@@ -352,18 +353,19 @@ class Evaluator:
             return answers
         return dataclasses.replace(answers, values=turn(answers.values))
 
-    def _estimates(self, budget_fit: Tree, answers: Responses) -> Estimates:
+    def _estimate(self, budget_fit: Tree, answers: Responses) -> Estimates:
         with self.ctx.phase("predict"):
-            estimates = self._predict(budget_fit, answers)
+            estimates = self._estimate_means(budget_fit, answers)
         if self._lower:
             estimates = turn_estimates(estimates)
-        before, self._charged = self._charged, total(self.ctx.meter.counts())
-        cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
+        before, self._reported_flops = self._reported_flops, total(self.ctx.meter.counts())
+        cost = answers.cost + Cost(self._reported_flops - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)
 
     @multiply_in_full_precision
     def fit_budget(self, budget: int) -> Tree:
-        """Returns what was learned for a budget; learns it if the budget is new."""
+        """Returns what was learned for a budget, and learns it if the budget is new: `predictor`
+        and `half`, the half-width of cross-validated intervals in units, or None."""
         name, method = str(budget), self.method
         if name not in self.tree["tuned"]:
             arguments = (
@@ -381,17 +383,17 @@ class Evaluator:
                 if method.cross_validated:
                     if "unit" in tree:
                         errors, unit = tree["errors"], tree["unit"]
-                    elif (errors := method.predictor.errors(*arguments)) is not None:
+                    elif (errors := method.predictor.compute_errors(*arguments)) is not None:
                         unit = np.ones(len(errors))
                     else:
                         errors, unit = self.cross_validate(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
-                    half = known_models.error_width(errors, unit, groups)
+                    half = known_models.learn_half_width(errors, unit, groups)
                     learned = {"errors": errors}
             self.tree["tuned"][name] = {"predictor": tree, "half": half} | learned
         return self.tree["tuned"][name]
 
-    def errors(self, budget: int) -> np.ndarray:
+    def compute_errors(self, budget: int) -> np.ndarray:
         """Returns the cross-validation errors of known models' means at a budget, float64[k]: true
         means less those estimated by fits without the model and its group.
 
@@ -412,9 +414,9 @@ class Evaluator:
         )
         return self.method.policy.plan(self.tree["policy"], posterior, budget, self.key, self.ctx)
 
-    def _answers(self, oracle: Oracle, models: int, budget: int, key: Key) -> Responses:
-        """Asks what the policy chooses, and for a predictor that takes all values the other labels
-        of as many images."""
+    def _ask(self, oracle: Oracle, models: int, budget: int, key: Key) -> Responses:
+        """Asks what the policy chooses, and for a predictor that `takes_all` also the other labels
+        of as many images (see `samples.complete_images`)."""
         answers = self.method.policy.ask(self.plan(budget), oracle, models, key, self.ctx)
         image = self.known.facts.image
         if image is None or not self.method.predictor.takes_all:
@@ -422,8 +424,8 @@ class Evaluator:
         rest = samples.complete_images(answers.samples, image)
         return answers.then(oracle(Query(rest))) if rest.size else answers
 
-    def _predict(self, budget_fit: Tree, answers: Responses) -> Estimates:
-        prediction, mean = self._prediction(budget_fit["predictor"], answers)
+    def _estimate_means(self, budget_fit: Tree, answers: Responses) -> Estimates:
+        prediction, mean = self._predict_cells(budget_fit["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
         unbounded = any(part.unbounded for part in self.known.facts.parts)
@@ -432,12 +434,12 @@ class Evaluator:
             unit = prediction.unit
             half = np.where(unit == 0, 0, unit * budget_fit["half"])
             low, high = np.clip(mean - half, least, most), np.clip(mean + half, least, most)
-            # some models' own, where the predictor says so; those of others are not calibrated
+            # the predictor's own of the models that it names; its others are not calibrated
             if prediction.interval is not None and prediction.holds_for is not None:
-                own = ~np.isnan(prediction.interval[0])
+                has_own = ~np.isnan(prediction.interval[0])
                 low, high = (
-                    np.where(own, mine, end)
-                    for mine, end in zip(prediction.interval, (low, high), strict=True)
+                    np.where(has_own, own_end, end)
+                    for own_end, end in zip(prediction.interval, (low, high), strict=True)
                 )
             reason = intervals.TOO_FEW if np.isnan(low).any() else ""
         elif prediction.interval is not None and unbounded:
@@ -448,9 +450,9 @@ class Evaluator:
             start, end = prediction.within
             low, high = np.where(start < low, start, low), np.where(end > high, end, high)
         if not unbounded:  # a model that was right on all samples so far may be right on all others
-            right, wrong = ((answers.values == end).all(axis=1) for end in (1, 0))
-            high = np.where(right & (high < 1), 1.0, high)
-            low = np.where(wrong & (low > 0), 0.0, low)
+            all_correct, all_wrong = ((answers.values == end).all(axis=1) for end in (1, 0))
+            high = np.where(all_correct & (high < 1), 1.0, high)
+            low = np.where(all_wrong & (low > 0), 0.0, low)
         own_holds = LIKE_KNOWN if self.method.cross_validated else self.method.predictor.holds_for
         holds_for = prediction.holds_for or [own_holds] * len(mean)
         holds_for = [
@@ -464,8 +466,8 @@ class Evaluator:
             others=prediction.others,
         )
 
-    def _prediction(self, budget_fit: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
-        """Returns the predictor's prediction with the answers in its values, and the means."""
+    def _predict_cells(self, budget_fit: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
+        """Returns the prediction with the answers in its values, and the means, float64[m]."""
         prediction = self.method.predictor.predict(
             self.tree["predictor"], budget_fit, self.known, answers, self.ctx
         )
@@ -474,8 +476,8 @@ class Evaluator:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
         # of a model that has answered every sample, nothing is left to be estimated
         whole = prediction.keeps_answers and answers.samples.shape[1] == values.shape[1]
-        counted = prediction.mean is None or whole
-        mean = self.known.facts.mean(values) if counted else prediction.mean
+        from_cells = prediction.mean is None or whole
+        mean = self.known.facts.mean(values) if from_cells else prediction.mean
         return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
     def cross_validate(self, budget_fit: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
@@ -486,13 +488,13 @@ class Evaluator:
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = make_numpy_generator(self.key), self.tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(known_models.divide(self.known, random)):
+        for number, (values, rest) in enumerate(known_models.make_folds(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            oracle = MatrixOracle(known_models.fill(values, random))
-            answers = evaluator._answers(oracle, len(values), budget, self.key)
-            prediction, mean = evaluator._prediction(budget_fit, answers)
+            oracle = MatrixOracle(known_models.fill_holes(values, random))
+            answers = evaluator._ask(oracle, len(values), budget, self.key)
+            prediction, mean = evaluator._predict_cells(budget_fit, answers)
             errors.append(rest.facts.mean(oracle.truth) - mean)
             units.append(prediction.unit)
         return np.concatenate(errors), np.concatenate(units)

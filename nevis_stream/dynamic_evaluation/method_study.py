@@ -42,7 +42,7 @@ COLUMNS = (
     *("matrix", "method", "budget", "seed", *MEASURES),
     *("seconds", "dataset_errors", "flops"),
 )
-_NUMBERS = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
+_NUMBER_TYPES = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
 
 
 _UNUSUAL = re.compile(r"[^\w.-]+")  # in names of files
@@ -56,7 +56,7 @@ class Matrix:
       name: its name in the results.
       values: uint8[m, n] of outcomes 0, 1 and 255; or float32[m, n] of scores in [0, 1] and NaN.
       groups: the models' groups (str[m]), each of which is known or new as a whole, or None.
-      facts: about the samples, or None.
+      facts: about the samples; None: all are of one data set, with outcomes or scores from 0 to 1.
       columns: further facts about the models by name, str[m] each.
     """
 
@@ -66,16 +66,16 @@ class Matrix:
     facts: SampleFacts | None = None
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def known(
+    def select_known(
         self,
         models: np.ndarray,
         samples: np.ndarray,
         hidden: np.ndarray,
         groups: np.ndarray | None = None,
     ) -> InMemory:
-        """Returns some models, int64 rows, on some samples, int64 columns, for methods to read; all
-        values on hidden samples, bool of the columns, are unknown. Without groups, str[m], each
-        model is a group of its own.
+        """Returns some models, int64 rows, on some samples, int64 columns, as `KnownModels`; all
+        values on hidden samples, a bool for each column, are unknown. `groups` are those of all
+        models, str[m]; None: each model is a group of its own.
         """
         facts = self.facts or SampleFacts(self.values.shape[1])
         values = self.values[np.ix_(models, samples)]
@@ -85,8 +85,8 @@ class Matrix:
 
     @property
     def parts(self) -> "list[Matrix]":
-        """The matrix; or, if its data sets differ in direction or range so that there is no mean of
-        all, one for each data set, called NAME-DATASET.
+        """The matrix alone; or, if its data sets differ in direction or range so that there is no
+        mean of all, one matrix for each data set, called NAME-DATASET.
         """
         parts = [] if self.facts is None else self.facts.parts
         if len(parts) < 2:
@@ -121,7 +121,8 @@ class StudyDesign:
     Attributes:
       methods: names.
       budgets: numbers of samples asked of each new model; those above the smallest number of
-        samples that a split has (see `measure`), or too small for a method's policy, are left out.
+        samples that a split has (see `count_evaluated`), or too small for a method's policy, are
+        left out.
       known: fraction of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
@@ -142,15 +143,15 @@ class StudyDesign:
 
 
 def choose_answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses new models, and samples that are observed for all of them, so that every cell can be
+    """Chooses models, and the samples that are observed for all of them, so that every cell can be
     asked.
 
-    Models are added in order of their holes, fewest first, as long as the number of cells grows.
+    Models come in order of their holes, fewest first; the number of them with most cells is taken.
 
     Args:
-      values: [m, n], as in `Matrix`.
+      values: [m, n] of new models, as in `Matrix`.
 
-    Returns: rows and columns, ascending; no columns if nothing is observed.
+    Returns: int64 rows and columns, ascending; no columns if nothing is observed.
     """
     mask = is_observed(values)
     order = np.argsort(-mask.sum(axis=1), kind="stable")
@@ -189,8 +190,8 @@ def measure_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
 def measure_dataset_errors(
     estimates: Estimates, truth: np.ndarray, facts: SampleFacts
 ) -> dict[str, float]:
-    """Returns the mean absolute error of each data set's mean, in the range of its scores, by the
-    name of the data set; {} unless there are several data sets.
+    """Returns the mean absolute error of the estimated means of each data set, on the scale of its
+    scores, by the name of the data set; {} unless there are several data sets.
     """
     pairs = zip(
         compute_dataset_means(facts, estimates.values),
@@ -218,14 +219,14 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
     Raises:
       BadInput: nothing is observed of the new models, or nothing of the known ones.
     """
-    known, new, columns = _parts(matrix, design, seed)
+    known, new, columns = _divide(matrix, design, seed)
     truth = matrix.values[np.ix_(new, columns)]
     hidden = np.zeros(len(columns), bool)
     if design.hide:
         dataset = None if matrix.facts is None else matrix.facts.dataset
         hidden = hide_samples(dataset, design.hide, seed)[columns]
-    groups = design.model_split.groups(matrix.models)
-    known_models = matrix.known(known, columns, hidden, groups)
+    groups = design.model_split.choose_groups(matrix.models)
+    known_models = matrix.select_known(known, columns, hidden, groups)
     if not truth.size or not is_observed(known_models.values).any():
         raise BadInput(
             f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
@@ -234,7 +235,7 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
     return known_models, truth
 
 
-def _parts(
+def _divide(
     matrix: Matrix, design: StudyDesign, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the known models, the new ones that are evaluated, and the samples, int64 each."""
@@ -246,12 +247,12 @@ def _parts(
     return known, new[models], columns
 
 
-def measure(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
-    """Returns for each split how many new models are evaluated, and on how many samples: on those
-    without a hole, see `choose_answerable`. A matrix without holes has one entry for all splits.
+def count_evaluated(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
+    """Returns for each split how many new models are evaluated, and on how many samples (those
+    that `choose_answerable` chooses). A matrix without holes has one entry for all splits.
     """
     whole = is_observed(matrix.values).all()
-    splits = (_parts(matrix, design, seed) for seed in range(1 if whole else design.seeds))
+    splits = (_divide(matrix, design, seed) for seed in range(1 if whole else design.seeds))
     return [(len(new), len(columns)) for _, new, columns in splits]
 
 
@@ -262,22 +263,22 @@ def run_rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
     Seconds and FLOPs are those of the evaluation of all new models together; the first
     budget's include the fit.
     """
-    for part in run_parts(matrix, design):
-        yield from part
+    for batch in run_batches(matrix, design):
+        yield from batch
 
 
-def run_parts(
-    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
+def run_batches(
+    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *row: False
 ) -> Iterator[list[dict]]:
-    """Yields the rows of each method and seed. They belong together, as the first one's FLOPs
-    include the fit: a study that was killed between two budgets computes both again.
+    """Yields the rows of each method and seed, one for each budget, as a batch: the first row's
+    FLOPs include the fit, so a study that was killed between two budgets computes both again.
 
     Args:
       matrix: the values to study.
       design: the settings.
-      done: takes (method, budget, seed) and returns whether that row is already there.
+      done: takes (method, budget, seed) and returns whether that row is left out.
     """
-    most = min(samples for _, samples in measure(matrix, design))
+    most = min(samples for _, samples in count_evaluated(matrix, design))
     if matrix.facts is not None:
         most = min(most, matrix.facts.points)
     for seed in range(design.seeds):
@@ -292,15 +293,15 @@ def run_parts(
             ]
             if not budgets:
                 continue
-            least = methods.get(name).policy.least(known_models.facts)
+            least = methods.get(name).policy.find_least_budget(known_models.facts)
             if not (budgets := [budget for budget in budgets if budget >= least]):
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
             fitted: dict[str, Evaluator] = {}
-            part = []
+            batch = []
             for budget in budgets:
-                used = _method(name, known_models, len(truth), budget, seed)
+                used = _choose_method(name, known_models, len(truth), budget, seed)
                 if used not in fitted:
                     method = methods.get(used)
                     if not design.cross_validated:
@@ -311,7 +312,7 @@ def run_parts(
                     MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
                 seconds = time.perf_counter() - start
-                part.append(
+                batch.append(
                     {
                         "matrix": matrix.name,
                         "method": name,
@@ -327,10 +328,10 @@ def run_parts(
                     }
                 )
                 start = time.perf_counter()
-            yield part
+            yield batch
 
 
-def _method(name: str, known: InMemory, models: int, budget: int, seed: int) -> str:
+def _choose_method(name: str, known: InMemory, models: int, budget: int, seed: int) -> str:
     """Returns the name of the method to use: this one, or the one that `add-model` chooses."""
     if name != methods.DEFAULT:
         return name
@@ -350,7 +351,7 @@ def open_record(file: Path, settings: Mapping[str, Any] | None = None) -> StudyR
         file,
         settings,
         former_settings={"model_split": "", "hide": ""},
-        former=lambda: _former_cells(file.with_suffix(".csv")),
+        former=lambda: _read_former_cells(file.with_suffix(".csv")),
     )
 
 
@@ -360,17 +361,17 @@ def read(record: StudyRecord) -> list[dict]:
 
 
 def run(matrices: Iterable[Matrix], design: StudyDesign, record: StudyRecord) -> Iterator[dict]:
-    """Runs what a study lacks, and yields its rows after those of a part (see `parts`) are on
-    record.
+    """Runs what a study lacks, and yields the rows of each batch (see `run_batches`) after they are
+    on record.
     """
     done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in record.rows()}
     for matrix in matrices:
         jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
-        for part in run_parts(
-            matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done
+        for batch in run_batches(
+            matrix, design, lambda *row, name=matrix.name: (name, *row) in done
         ):
-            record.add(*_cell_of(part))
-            yield from part
+            record.add(*_make_cell(batch))
+            yield from batch
 
 
 def write_table(path: Path, record: StudyRecord) -> None:
@@ -388,15 +389,17 @@ def write_table(path: Path, record: StudyRecord) -> None:
     write_file(path, text.getvalue().encode())
 
 
-def _cell_of(part: Sequence[dict]) -> tuple[dict, list[dict]]:
-    """Returns the cell of a part, and its result."""
-    cell = {name: part[0][name] for name in ("matrix", "method", "seed")}
-    rows = [{name: value for name, value in row.items() if name not in cell} for row in part]
-    return cell | {"budgets": [row["budget"] for row in part]}, rows
+def _make_cell(batch: Sequence[dict]) -> tuple[dict, list[dict]]:
+    """Returns the cell of a `StudyRecord` that holds a batch of rows, and its result."""
+    cell = {name: batch[0][name] for name in ("matrix", "method", "seed")}
+    rows = [{name: value for name, value in row.items() if name not in cell} for row in batch]
+    return cell | {"budgets": [row["budget"] for row in batch]}, rows
 
 
-def _former_cells(path: Path) -> list[tuple[dict, list[dict]]]:
-    """Returns the rows of a table as cells; a row that was cut short is left out."""
+def _read_former_cells(path: Path) -> list[tuple[dict, list[dict]]]:
+    """Returns the rows of a csv table as cells of a `StudyRecord`; a row that was cut short is left
+    out.
+    """
     cells: list[tuple[dict, list[dict]]] = []
     if not path.exists():
         return cells
@@ -404,10 +407,10 @@ def _former_cells(path: Path) -> list[tuple[dict, list[dict]]]:
         for row in csv.DictReader(file):
             with contextlib.suppress(TypeError, ValueError):
                 names = {name: unquote(row[name]) for name in ("matrix", "method")}
-                numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
+                numbers = {name: kind(row[name]) for name, kind in _NUMBER_TYPES.items()}
                 # files of earlier versions have no such column
                 errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
                 flops = float(row.get("flops") or "nan")
                 values = names | numbers | {"dataset_errors": errors or {}, "flops": flops}
-                cells.append(_cell_of([values]))
+                cells.append(_make_cell([values]))
     return cells

@@ -141,7 +141,7 @@ PREDICTORS: Mapping[str, ScorePredictor] = {
     "stratified": Stratified(),
 }
 
-# By name: the pair, and a line for people.
+# By name: the pair, and a line for people (`Method.about`).
 PAIRS = {
     "sort_and_search": (
         "uniform+sort_and_search",
@@ -221,13 +221,14 @@ PAIRS = {
         "the true number of correct answers, in the unsorted order (a bound)",
     ),
 }
+# for studies only
 WITHOUT_INTERVALS = ("published", "single_order_floor", "oracle_accuracy_prefix")
 
 # Policies and predictors that look at every cell regardless of the budget: bounds for studies.
 BOUNDS = ("everything", "single_order_floor", "oracle_accuracy_prefix")
 
 
-_TAKE_SCORES = tuple(
+_FOR_SCORES = tuple(
     name for name, (text, _) in PAIRS.items() if PREDICTORS[text.split("+")[1]].takes_scores
 )
 
@@ -268,28 +269,30 @@ def make_pair(text: str) -> Method:
         not predictor.is_calibrated(policy),
         fallback,
         about,
-        _TAKE_SCORES,
+        _FOR_SCORES,
     )
 
 
 def choose_stratified(known: KnownModels) -> Method:
-    """Returns the stratified mean for these known models' kind of values."""
+    """Returns the method that estimates by the mean of one sample per stratum, for outcomes or for
+    scores, whichever the known models have.
+    """
     return make_pair("strata+mean") if known.scores else METHODS["stratified_mean"]
 
 
-def _named(name: str) -> Method:
+def _make_named(name: str) -> Method:
     text, about = PAIRS[name]
     method = make_pair(text)
     cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
     return dataclasses.replace(method, name=name, about=about, cross_validated=cross_validated)
 
 
-METHODS: Mapping[str, Method] = {name: _named(name) for name in PAIRS}
+METHODS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS}
 """The methods that have a name of their own."""
 
 
 def get(name: str) -> Method:
-    """Returns the method of this name, or the pair POLICY+PREDICTOR.
+    """Returns the method of this name, the pair POLICY+PREDICTOR, or `guarded_` and one of them.
 
     Raises:
       BadInput: there is no such method; the message lists the valid names.
@@ -333,8 +336,8 @@ def guard(name: str) -> Method:
 
 
 def guard_name(name: str) -> str:
-    """Returns the name of the method to use where this one was chosen: it guarded, unless its
-    intervals hold for any model already.
+    """Returns the name of the method to use where this one was chosen: that of `guard`, or, if its
+    intervals hold for any model already, its own.
     """
     method = get(name)
     return name if method.predictor.holds_for == ANY_MODEL else GUARDED + name
@@ -372,7 +375,7 @@ def count_affordable(name: str, known: KnownModels) -> int:
     Raises:
       BadInput: the method chooses samples regardless of their price, or the budget is too small.
     """
-    policy, prices = get_within_budget(name).for_known(known).policy, known.facts.prices
+    policy, prices = get_within_budget(name).choose_for_known(known).policy, known.facts.prices
     assert prices is not None
     if not policy.takes_prices:
         valid = [each for each, method in METHODS.items() if method.policy.takes_prices]

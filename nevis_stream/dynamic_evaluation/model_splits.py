@@ -28,20 +28,26 @@ GROUP = "group"
 def split(
     models: int, groups: np.ndarray | None, known: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices of the known and of the new models, ascending; groups are drawn as a
+    """Returns the rows of the known and of the new models, int64, ascending; groups are drawn as a
     whole.
+
+    Args:
+      models: number of models, m.
+      groups: str[m]; None: each model is a group of its own.
+      known: fraction of the groups that is known.
+      seed: draws them.
 
     Raises:
       BadInput: the fraction leaves no known or no new group.
     """
     _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
     count = int(group.max()) + 1
-    known_count = _known_count(known, count, "models" if groups is None else "groups of models")
+    known_count = _count_known(known, count, "models" if groups is None else "groups of models")
     is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:known_count])
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
 
 
-def _known_count(known: float, count: int, what: str) -> int:
+def _count_known(known: float, count: int, what: str) -> int:
     """Returns how many of `count` are known; BadInput unless some are known and some are new."""
     number = round(known * count) if 0 < known < 1 else 0
     if not 0 < number < count:
@@ -57,7 +63,7 @@ class Models:
 
     Attributes:
       count: m.
-      groups: str[m], or None.
+      groups: str[m]; None: there are none.
       columns: further facts about them by name, str[m] each; "" is unknown.
       means: float64[m], of each model's values, higher ones better; only splits by strength need
         them.
@@ -68,8 +74,8 @@ class Models:
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     means: np.ndarray | None = None
 
-    def column(self, name: str) -> np.ndarray:
-        """Returns a fact about the models, str[m].
+    def find_column(self, name: str) -> np.ndarray:
+        """Returns the column of a fact about the models, str[m].
 
         Raises:
           BadInput: there is no such column.
@@ -94,7 +100,7 @@ class ModelSplit:
     Attributes:
       kind: "random", "group", "biased", "by", "stronger" or "weaker"; "" is "group" where there
         are groups, else "random".
-      name: the kind of the known models, or the column.
+      name: of "biased", the kind of models that known ones are drawn from; of "by", the column.
     """
 
     kind: str = ""
@@ -118,21 +124,20 @@ class ModelSplit:
         """What `parse` reads."""
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
-    def groups(self, models: Models) -> np.ndarray | None:
-        """Returns the groups that are whole in cross-validation, too, str[m]; None: each model is a
-        group of its own, as where models are drawn one by one, or all known ones are of one group.
+    def choose_groups(self, models: Models) -> np.ndarray | None:
+        """Returns the groups that cross-validation on the known models leaves out whole, str[m];
+        None: single models, as they were drawn one by one, or all known ones are of one group.
         """
         one_by_one = self.kind == "random"
         if self.kind == "biased" and "=" not in self.name and models.groups is not None:
-            one_by_one = len(set(models.groups[self._of_kind(models)[0]])) == 1
+            one_by_one = len(set(models.groups[self._select_kind(models)[0]])) == 1
         return None if one_by_one else models.groups
 
-    def _of_kind(self, models: Models) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the models of the kind of which models are known, and those of other kinds, int64
-        rows.
-        """
+    def _select_kind(self, models: Models) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the models of the kind `name`, and those of other kinds, int64 rows each."""
+
         column, equals, value = self.name.rpartition("=")
-        values = models.column(column if equals else GROUP)
+        values = models.find_column(column if equals else GROUP)
         matches = values == value
         if not matches.any():
             matches = np.isin(values, fnmatch.filter(values.tolist(), value))
@@ -141,11 +146,11 @@ class ModelSplit:
         return np.flatnonzero(matches & (values != "")), np.flatnonzero(~matches & (values != ""))
 
     @property
-    def draws(self) -> bool:
+    def is_drawn(self) -> bool:
         """Whether the seed changes which models are known."""
         return self.kind != "by"
 
-    def about(self, known: float) -> str:
+    def describe(self, known: float) -> str:
         """Returns in words which models are known, given their fraction."""
         if self.kind == "biased":
             return f"{known:.0%} of the models of kind {self.name} known, all of other kinds new"
@@ -162,7 +167,7 @@ class ModelSplit:
         Args:
           models: the models.
           known: the fraction of the models, groups or (biased) models of the kind that is known.
-          seed: draws them; `by:COLUMN` has one division only.
+          seed: draws the known models; `by:COLUMN` has one division only.
 
         Raises:
           BadInput: no model, or all of them, would be known; there are no groups, or a fact is
@@ -171,7 +176,7 @@ class ModelSplit:
         if self.kind == "group" and models.groups is None:
             raise BadInput("there are no groups of models; another split is needed: random.")
         if self.kind == "biased":
-            kind, others = self._of_kind(models)
+            kind, others = self._select_kind(models)
             count = round(known * len(kind)) if 0 < known <= 1 else 0
             if not count or not len(others):
                 raise BadInput(
@@ -181,16 +186,16 @@ class ModelSplit:
             drawn = np.random.default_rng(seed).permutation(kind)[:count]
             return np.sort(drawn), others
         if self.kind in ENDS:
-            return self._by_strength(models, known, seed)
+            return self._divide_by_strength(models, known, seed)
         if self.kind == "by":
-            values = models.column(self.name)
-            mask = np.flatnonzero(values != "")
-            order = mask[np.argsort(_sortable(values[mask], self.name), kind="stable")]
-            count = _known_count(known, len(order), f"models with a {self.name}")
+            values = models.find_column(self.name)
+            rows = np.flatnonzero(values != "")
+            order = rows[np.argsort(_make_sortable(values[rows], self.name), kind="stable")]
+            count = _count_known(known, len(order), f"models with a {self.name}")
             return np.sort(order[:count]), np.sort(order[count:])
         return split(models.count, None if self.kind == "random" else models.groups, known, seed)
 
-    def _by_strength(
+    def _divide_by_strength(
         self, models: Models, known: float, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         if models.means is None:
@@ -200,7 +205,7 @@ class ModelSplit:
         best = np.full(int(group.max()) + 1, -np.inf)
         np.maximum.at(best, group, models.means)
         order = np.argsort(best, kind="stable")
-        quarter = _known_count(NEW, len(order), "groups of models")
+        quarter = _count_known(NEW, len(order), "groups of models")
         new = order[-quarter:] if self.kind == "stronger" else order[:quarter]
         rest = np.setdiff1d(order, new)
         count = round(known * len(rest)) if 0 < known <= 1 else 0
@@ -210,13 +215,13 @@ class ModelSplit:
         return np.flatnonzero(np.isin(group, drawn)), np.flatnonzero(np.isin(group, new))
 
 
-def _sortable(values: np.ndarray, name: str) -> np.ndarray:
-    """Returns numbers if all values are numbers, else the texts: ISO dates are in order.
+def _make_sortable(values: np.ndarray, name: str) -> np.ndarray:
+    """Returns texts as numbers if all of them are, else as they are: ISO dates sort by time.
 
     Raises:
       BadInput: some are numbers and others are not.
     """
-    converted = [_number(value) for value in values.tolist()]
+    converted = [_parse_number(value) for value in values.tolist()]
     numbers = [value for value in converted if value is not None]
     if numbers and len(numbers) < len(values):
         other = values[[value is None for value in converted]][0]
@@ -224,7 +229,7 @@ def _sortable(values: np.ndarray, name: str) -> np.ndarray:
     return np.array(numbers) if numbers else values
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     """Returns a finite number, or None if the text is not one."""
     try:
         value = float(text)
@@ -234,7 +239,7 @@ def _number(text: str) -> float | None:
 
 
 def hide_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray:
-    """Returns the samples of which known models are not observed, bool[n] (cold start).
+    """Returns the samples on which known models count as not observed, bool[n] (cold start).
 
     Args:
       dataset: str[n], each sample's data set, or None.

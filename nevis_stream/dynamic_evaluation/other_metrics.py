@@ -51,11 +51,11 @@ def estimate_metric(
     if set(board.cache.samples()) != set(session.ids):
         raise BadInput("the board of the other metric has other samples than the session.")
     method = methods.get_within_budget(settings.method)
-    methods.check_several_metrics(method.for_known(session.fitted.known))
+    methods.check_several_metrics(method.choose_for_known(session.fitted.known))
     fitted = FittedBoard(
         board.cache, settings.method, settings.budget, settings.seed, samples=session.ids
     )
-    methods.check_several_metrics(method.for_known(fitted.known))
+    methods.check_several_metrics(method.choose_for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
     given = (

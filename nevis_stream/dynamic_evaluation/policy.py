@@ -1,6 +1,6 @@
-"""Policies choose the cells to ask, given a predictor's posterior: their base, those whose cells
-are drawn at random or evenly from an order of the samples, and the samples that are asked in place
-of those on which a new model gives no answer.
+"""Policies choose the cells to ask, given a predictor's posterior: their base class; the policies
+whose cells are drawn at random or evenly from an order of the samples; and the choice of samples in
+place of those on which a new model gives no answer.
 
 A policy chooses among all samples, but a file may lack some values of a model, and a model may fail
 or refuse. In place of a sample without an answer, the most similar one is asked: of the same data
@@ -41,8 +41,8 @@ Key = jax.Array | None
 """A JAX key; None if nothing is drawn at random."""
 
 
-def as_tree(prices: Prices | None) -> Tree:
-    """Returns prices as part of a policy's tree."""
+def make_price_tree(prices: Prices | None) -> Tree:
+    """Returns the part of a policy's tree that keeps prices; {} without prices."""
     return {} if prices is None else {"prices": prices.as_tree()}
 
 
@@ -56,8 +56,8 @@ class Plan:
     """A policy that is ready to ask.
 
     Attributes:
-      tree: what the policy learned from the known models.
-      design: what it learned for this budget.
+      tree: what `Policy.fit` learned from the known models.
+      design: what `Policy.design` learned for this budget.
       posterior: of the predictor, fitted to the same known models.
       budget: number of samples asked of each model over all steps.
     """
@@ -85,9 +85,9 @@ class Policy(ABC):
       about: one line for people.
       out_of_core: whether known models may stay in a cache.
       adaptive: whether the choice depends on earlier answers.
-      representative: whether the cells, or those of them with `fractions`, are drawn at random or
-        evenly from an order of the samples, so that a mean of them needs no calibration. Of the
-        known models, a policy that is not adaptive then uses no more than this order.
+      representative: whether the cells, or those of them with `Query.fractions`, are drawn at
+        random or evenly from an order of the samples, so that a mean of them needs no calibration.
+        Of the known models, a policy that is not adaptive then uses no more than this order.
       takes_prices: whether samples may differ in price.
       needs: the quantities, of `response.QUANTITIES`, that a predictor must give; others may be
         used if the predictor gives them.
@@ -103,7 +103,7 @@ class Policy(ABC):
     def check(self, facts: SampleFacts) -> None:  # noqa: B027, most need nothing
         """Raises BadInput if the samples lack what the policy needs to know about them."""
 
-    def least(self, facts: SampleFacts) -> int:
+    def find_least_budget(self, facts: SampleFacts) -> int:
         """Returns the smallest budget with which the policy can be used on these samples."""
         return 1
 
@@ -141,7 +141,9 @@ class Policy(ABC):
     def plan(
         self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Plan:
-        """Returns what is ready to ask; the design of a new budget is added to the tree."""
+        """Returns the plan for a budget; the design of a new budget is added to the tree. Arguments
+        as of `design`.
+        """
         designs = tree.get("designs", {})
         if str(budget) in designs:
             return Plan(tree, designs[str(budget)], posterior, budget)
@@ -163,7 +165,7 @@ class Policy(ABC):
         """
 
     def ask(self, plan: Plan, oracle: Oracle, models: int, key: Key, ctx: Compute) -> Responses:
-        """Asks m models step by step until the budget is spent."""
+        """Asks m models step by step until the budget is spent. Other arguments as of `next`."""
         answers = Responses(Query.none(models), np.empty((models, 0), np.uint8))
         while answers.samples.shape[1] < plan.budget:
             answers = answers.then(oracle(self.next(plan, answers, key, ctx)))
@@ -184,7 +186,7 @@ class Random(Policy):
         self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
-        """Stores the predictor's order, on which positions are drawn."""
+        """Stores the predictor's order, if it has one; the draws are positions in it."""
         return {"order": None if posterior.rank is None else posterior.rank.order}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
@@ -211,8 +213,8 @@ class Strata(Policy):
         return int(allot(prices, 1).counts.sum())
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
-        """Ranks the samples, unless the predictor has done so; of classes of prices each on its
-        own.
+        """Ranks the samples, unless the predictor has done so; where they differ in price, each
+        class of prices on its own.
         """
         order = (posterior.rank or rank_samples(known, ctx)).order
         if (prices := known.facts.prices) is None:
@@ -273,8 +275,8 @@ class Datasets(Policy):
                 " `dataset`, or use random or strata."
             )
 
-    def least(self, facts: SampleFacts) -> int:
-        """Each data set needs a sample, or its mean would be left out."""
+    def find_least_budget(self, facts: SampleFacts) -> int:
+        """Returns the number of data sets: each needs a sample, or its mean would be left out."""
         return 1 if facts.dataset is None else len(set(facts.dataset.tolist()))
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
@@ -287,7 +289,7 @@ class Datasets(Policy):
         dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
         sizes, random = np.bincount(dataset), make_numpy_generator(key)
         places = [np.flatnonzero(dataset == each) for each in range(len(sizes))]
-        counts = divide(sizes, budget, random)
+        counts = divide_budget(sizes, budget, random)
         chances = np.concatenate(
             [1 / (size - np.arange(count)) for size, count in zip(sizes, counts, strict=True)]
         )
@@ -307,9 +309,9 @@ class Datasets(Policy):
         return Query(samples, np.broadcast_to(chances, shape), np.broadcast_to(fractions, shape))
 
 
-def divide(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:
-    """Returns how many samples to ask of each data set, int64, adding up to the budget; as equal as
-    the sizes, int64, allow.
+def divide_budget(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:
+    """Returns how many samples to ask of each data set, int64[d], adding up to the budget; as equal
+    as the data sets' sizes, int64[d], allow; `random` draws which of them get one more.
     """
     counts = np.zeros(len(sizes), np.int64)
     while (left := budget - counts.sum()) > 0:
@@ -322,7 +324,7 @@ def divide(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.nd
     return counts
 
 
-MODELS = 64  # known models by whose values samples are compared, at most
+MODELS = 64  # known models, at most, whose values tell which samples are similar
 
 
 class Substitutes:
@@ -345,15 +347,15 @@ class Substitutes:
 
     @functools.cached_property
     def _values(self) -> np.ndarray:
-        """[k, n], of some known models, evenly over their order."""
+        """[k, n], values of known models at equal distances in their order."""
         rows = np.linspace(0, self._known.shape[0] - 1, min(self._known.shape[0], MODELS))
         return self._known.matrix(np.unique(rows.astype(np.int64)))
 
-    def ask_checked(self, query: Query, oracle: Callable[[Query], Responses]) -> Responses:
-        """Returns answers to these cells, or to similar ones where there is none.
+    def ask_with_substitutes(self, query: Query, oracle: Callable[[Query], Responses]) -> Responses:
+        """Returns answers to these cells, or to similar ones in place of those without an answer.
 
         Args:
-          query: [m, b].
+          query: cells [m, b].
           oracle: returns answers, unknown where a model gave none; a cell that was answered before
             costs nothing.
 
@@ -370,7 +372,9 @@ class Substitutes:
             query = self.replace(query, ~failed)
 
     def __call__(self, query: Query) -> Query:
-        """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
+        """Returns the cells to ask instead of these, [m, b]: those that can be asked, and similar
+        ones in place of the others; none of them was returned before.
+        """
         samples = query.samples
         stays = np.take_along_axis(self._free, samples, axis=1)
         np.put_along_axis(self._free, samples, False, axis=1)
@@ -378,11 +382,11 @@ class Substitutes:
         return self.replace(query, stays)
 
     def replace(self, query: Query, stays: np.ndarray) -> Query:
-        """Returns the cells with similar ones in place of those without an answer, [m, b].
+        """Returns the cells that stay, and similar ones in place of the others, [m, b].
 
         Args:
-          query: [m, b].
-          stays: bool[m, b], which cells have an answer, or may be asked.
+          query: cells [m, b].
+          stays: bool[m, b], which cells have an answer, or can be asked.
 
         Raises:
           TooFewAnswers: a model has no sample left.
@@ -393,12 +397,12 @@ class Substitutes:
                 others = np.flatnonzero(self._free[model])
                 if not len(others):
                     raise TooFewAnswers
-                row[place] = self._nearest(row[place], others)
+                row[place] = self._find_nearest(row[place], others)
                 self._free[model][row[place]] = False
         return Query(samples, query.probabilities, query.fractions)
 
-    def message(self, models: Sequence[str]) -> str:
-        """Returns for which of the models, by their ids, similar samples were asked."""
+    def describe(self, models: Sequence[str]) -> str:
+        """Returns a message: of which of the models, by their ids, similar samples were asked."""
         most = int(self.counts.argmax())
         return (
             f"model {models[most]!r} has no value on {plural(int(self._without[most]), 'sample')};"
@@ -406,7 +410,7 @@ class Substitutes:
             f" samples were asked instead{mention_others(self.counts)}."
         )
 
-    def _nearest(self, sample: int, others: np.ndarray) -> int:
+    def _find_nearest(self, sample: int, others: np.ndarray) -> int:
         """Returns which of the other samples, int64[k], is most similar to a sample."""
         if (prices := self._known.facts.prices) is not None:
             others = others[prices.each[others] <= prices.each[sample]]  # so the budget holds
@@ -424,6 +428,8 @@ class Substitutes:
 
 
 def mention_others(counts: np.ndarray) -> str:
-    """Returns, for a message about one model, how many others it is true of."""
+    """Returns the end of a message about one model: how many others it is true of, which are those
+    with a count, int64[m], above 0.
+    """
     others = np.count_nonzero(counts) - 1
     return f" (and of {plural(others, 'other model')})" if others else ""

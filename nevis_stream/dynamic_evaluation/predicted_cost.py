@@ -1,4 +1,6 @@
-"""The FLOPs that a method will compute, predicted from shapes alone, before anything is learned."""
+"""The FLOPs that a method will compute, predicted from shapes alone before anything is learned, and
+the warning of a method that costs more than it saves.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -17,38 +19,38 @@ from nevis_stream.queries.oracle import answer_zeros
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
 
-OTHERS = {"model": "samples", "sample": "models"}
-CHEAP = ("sort_and_search", "stratified_mean", "random_mean")  # the best first
+UNASKED = {"model": "samples", "sample": "models"}  # of a new model, and of a new sample
+CHEAP_METHODS = ("sort_and_search", "stratified_mean", "random_mean")  # the best first
 
 
 class Rehearsal(Compute):
-    """A context that counts the FLOPs of programs without running them: they return zeros, or, as
-    samples to ask, the first ones that are not among those of their arguments.
+    """A context that counts the FLOPs of programs without running them: they return zeros. Whole
+    numbers are taken for samples to ask: the first ones that are not in the arguments.
     """
 
     def jit(self, function: Callable, **options: Any) -> Callable:
-        """As `Compute.jit`."""
+        """As `Compute.jit`, but what it returns runs nothing."""
         program = make_counted(function, **options)
 
         @functools.wraps(function, updated=())
         def call(*args: Any, **named: Any) -> Any:
             self.charge(program.flops(*args, **named))
             leaves = jax.tree.leaves((args, named))
-            integers = [np.ravel(leaf) for leaf in leaves if _kind(leaf) in ("i", "u")]
+            integers = [np.ravel(leaf) for leaf in leaves if _get_dtype_kind(leaf) in ("i", "u")]
             asked = np.unique(np.concatenate([np.empty(0, np.int64), *integers]))
             shapes = program.shapes(*args, **named)
-            return jax.tree.map(lambda s: _result(s, asked), shapes)
+            return jax.tree.map(lambda shape: _make_result(shape, asked), shapes)
 
         return call
 
 
-def _kind(leaf: Any) -> str:
+def _get_dtype_kind(leaf: Any) -> str:
     return np.dtype(leaf.dtype).kind if getattr(leaf, "ndim", 0) else ""
 
 
-def _result(shaped: jax.ShapeDtypeStruct, asked: np.ndarray) -> np.ndarray:
+def _make_result(shaped: jax.ShapeDtypeStruct, asked: np.ndarray) -> np.ndarray:
     """Returns zeros of a shape; or, for integers, the first ones that were not asked."""
-    if not shaped.ndim or _kind(shaped) not in ("i", "u"):
+    if not shaped.ndim or _get_dtype_kind(shaped) not in ("i", "u"):
         return np.zeros(shaped.shape, shaped.dtype)
     count = shaped.shape[-1]
     free = np.setdiff1d(np.arange(count + len(asked)), asked)[:count]
@@ -56,7 +58,7 @@ def _result(shaped: jax.ShapeDtypeStruct, asked: np.ndarray) -> np.ndarray:
 
 
 class Blank:
-    """Known models (`KnownModels`) that are wrong on every sample, so that nothing is read.
+    """`KnownModels` that are wrong on every sample, so that no values are read.
 
     Args:
       known: the models whose shape, groups and kind of values they have.
@@ -94,18 +96,18 @@ def predict_cost(
     tree: Tree | None = None,
     errors: bool = False,
 ) -> int:
-    """Returns the FLOPs that a method itself computes to evaluate m new models.
+    """Returns the FLOPs that a method itself computes to evaluate m new models, without theirs.
 
     Args:
       method: the method.
       known: the known models; their values are not read.
       models: m.
       budget: number of samples asked of each.
-      tree: a stored fit, whose FLOPs are not counted again.
+      tree: a stored fit, whose FLOPs are not counted again; None: it is fitted.
       errors: whether its cross-validation errors are computed as well, to compare it with others.
     """
     ctx, key, zeros = Rehearsal.standalone(), jax.random.key(0), Blank(known)
-    method = method.for_known(known)
+    method = method.choose_for_known(known)
     if tree is None:
         evaluator = method.fit(zeros, None, key, ctx)
     else:
@@ -113,15 +115,15 @@ def predict_cost(
     with np.errstate(all="ignore"):
         evaluator.evaluate(answer_zeros, models, budget, key)
         if errors:
-            evaluator.errors(budget)
+            evaluator.compute_errors(budget)
     return total(ctx.meter.counts())
 
 
 def choose_cheap(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
-    """Returns the best of a few cheap methods that computes fewer FLOPs than a limit; "" if none
-    does. Other arguments as of `predict_cost`.
+    """Returns the name of the best of a few cheap methods that computes fewer FLOPs than a limit;
+    "" if none does. Other arguments as of `predict_cost`.
     """
-    for name in CHEAP:
+    for name in CHEAP_METHODS:
         method = methods.get(name)
         usable = method.takes_scores or not known.scores
         if usable and predict_cost(method, known, models, budget) < most_flops:
@@ -141,10 +143,10 @@ def describe_cost_warning(
 
     Args:
       method: the method.
-      known: the known models.
-      flops_each: of one answer for each new model (or sample).
-      budget: number of samples asked of each.
-      tree: a stored fit.
+      known: the known models; if a sample is added, the known samples.
+      flops_each: of one answer of each new model (or to each new sample).
+      budget: number of samples asked of each (or of models asked of each).
+      tree: a stored fit, or None.
       kind: what is added: "model" or "sample".
     """
     asked = budget * (known.shape[1] // known.facts.points)
@@ -160,6 +162,6 @@ def describe_cost_warning(
         advice = "No method pays here: observing every sample is cheaper."
     return (
         f"{method.name} itself computes about {format_engineering(own)} FLOPs, more than the"
-        f" {format_engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be"
+        f" {format_engineering(saved)} FLOPs of the {unasked:,} {UNASKED[kind]} that will not be"
         f" asked for {models} new {kind}{'s'[: models != 1]}. {advice}"
     )

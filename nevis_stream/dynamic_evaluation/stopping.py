@@ -174,7 +174,9 @@ def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
     random, width = generator(seed, "late"), until / (part.high - part.low)
     ranked = np.argsort(fitted.means)
     rows = ranked[np.unique(place_centres(len(ranked), min(TRIED, len(ranked))))]
-    values = known_models.fill(fitted.known.matrix(rows), random).clip(0, 1).astype(np.float64)
+    values = (
+        known_models.fill_holes(fitted.known.matrix(rows), random).clip(0, 1).astype(np.float64)
+    )
     exact = not fitted.known.scores and facts.n < CANDIDATES
     drawn = random.permuted(values, axis=1)
     low, high = compute_confidence_sequence(drawn, facts.n, outcomes=exact, target=width / 2)

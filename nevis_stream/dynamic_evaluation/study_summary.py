@@ -13,14 +13,15 @@ from scipy.special import stdtrit
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, count_evaluated
 from nevis_stream.errors import plural
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage import write_file
 
 SCHEMA = 1
 FILE = "study_summary.json"
-BOUNDS = ("published", "single_order_floor", "oracle_accuracy_prefix")  # not methods to use
+# bounds, and the published script with its defects
+NOT_ADVISED = ("published", "single_order_floor", "oracle_accuracy_prefix")
 
 
 def summarise(
@@ -33,14 +34,17 @@ def summarise(
       design: the settings.
       rows: the results, by `method_study.COLUMNS`.
     """
-    parts = [_matrix(matrix, design, rows[rows["matrix"] == matrix.name]) for matrix in matrices]
+    parts = [
+        _summarise_matrix(matrix, design, rows[rows["matrix"] == matrix.name])
+        for matrix in matrices
+    ]
     return {
         "schema": SCHEMA,
         "known": design.known,
         "model_split": str(design.model_split),
-        "split": design.model_split.about(design.known),
+        "split": design.model_split.describe(design.known),
         "hide": design.hide,
-        "pairs": {name: _pair(name) for name in dict.fromkeys(rows["method"])},
+        "pairs": {name: _name_pair(name) for name in dict.fromkeys(rows["method"])},
         "matrices": parts,
         "advice": advise(parts),
     }
@@ -52,7 +56,8 @@ def write(folder: Path, summary: dict[str, Any]) -> None:
     write_file(folder / FILE, text.encode())
 
 
-def _pair(name: str) -> list[str]:
+def _name_pair(name: str) -> list[str]:
+    """Returns the names of a method's policy and predictor."""
     if name == methods.DEFAULT:
         return [name, name]
     base = name.removeprefix(methods.GUARDED)
@@ -60,11 +65,12 @@ def _pair(name: str) -> list[str]:
     return [policy if base == name else methods.GUARDED + policy, predictor]
 
 
-def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
+def _summarise_matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
     known, new = design.model_split.divide(matrix.models, design.known, 0)
+    is_drawn = design.model_split.is_drawn
     new_models = min(len(new), design.new or len(new))
-    parts = measure(matrix, design)
-    evaluated, samples = zip(*parts, strict=True)
+    sizes = count_evaluated(matrix, design)
+    evaluated, samples = zip(*sizes, strict=True)
     return {
         "name": matrix.name,
         "models": len(matrix.values),
@@ -77,24 +83,24 @@ def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str
         "measured_models": [min(evaluated), max(evaluated)],
         "measured_samples": [min(samples), max(samples)],
         "splits": int(rows["seed"].nunique()),
-        "draws": design.model_split.draws,
-        "cells": _cells(rows, new_models / max(len(known), 1), design.model_split.draws),
+        "draws": is_drawn,
+        "cells": _summarise_cells(rows, new_models / max(len(known), 1), is_drawn),
     }
 
 
-def _cells(rows: pd.DataFrame, ratio: float, draws: bool) -> list[dict[str, Any]]:
-    """Returns a row for each method and budget: means over splits, the standard error of the error
-    of the mean, and whether the method cannot be distinguished from the best one.
+def _summarise_cells(rows: pd.DataFrame, ratio: float, is_drawn: bool) -> list[dict[str, Any]]:
+    """Returns a row for each method and budget: means over splits, the standard error of the mean
+    absolute error, and whether the method cannot be distinguished from the best one.
 
-    If seeds do not draw the known models, there is one split: no standard error, and nothing that
-    distinguishes methods.
+    If the known models are not drawn, there is one split: no standard error, and nothing that
+    distinguishes methods. `ratio` is that of `is_worse`.
     """
     cells = []
     for budget, of_budget in rows.groupby("budget"):
         errors = of_budget.pivot_table(index="seed", columns="method", values="accuracy_error")
         complete = errors.dropna()
         means = complete.mean() if len(complete) else errors.mean()
-        usable = means.drop([name for name in BOUNDS if name in means])
+        usable = means.drop([name for name in NOT_ADVISED if name in means])
         best = (usable if len(usable) else means).idxmin()
         for method, of_method in of_budget.groupby("method", sort=False):
             numbers = of_method[["accuracy_error", "mae", "coverage95", "flops", "seconds"]].mean()
@@ -105,14 +111,14 @@ def _cells(rows: pd.DataFrame, ratio: float, draws: bool) -> list[dict[str, Any]
                     "budget": int(budget),
                     "splits": len(of_method),
                     "error": float(numbers["accuracy_error"]),
-                    "error_sem": _number(of_method["accuracy_error"].sem()) if draws else None,
-                    "error_std": _number(of_method["accuracy_error"].std()),
+                    "error_sem": _drop_nan(of_method["accuracy_error"].sem()) if is_drawn else None,
+                    "error_std": _drop_nan(of_method["accuracy_error"].std()),
                     "mae": float(numbers["mae"]),
-                    "coverage": _number(numbers["coverage95"]),
-                    "flops": _number(numbers["flops"]),
+                    "coverage": _drop_nan(numbers["coverage95"]),
+                    "flops": _drop_nan(numbers["flops"]),
                     "seconds": float(numbers["seconds"]),
                     "among_best": paired is None
-                    or not draws
+                    or not is_drawn
                     or not is_worse((paired[method] - paired[best]).to_numpy(), ratio),
                 }
             )
@@ -120,9 +126,9 @@ def _cells(rows: pd.DataFrame, ratio: float, draws: bool) -> list[dict[str, Any]
 
 
 def is_worse(differences: np.ndarray, ratio: float) -> bool:
-    """Whether a method is worse than the best one: the 95% interval of the mean difference of their
-    errors is above 0. Splits share models, so the variance is that of the corrected resampled
-    t-test.
+    """Returns whether a method is worse than the best one: the 95% interval of the mean difference
+    of their errors is above 0. Splits share models, so the variance is that of the corrected
+    resampled t-test.
 
     Args:
       differences: float[splits], of the errors; positive where the method is worse.
@@ -149,7 +155,7 @@ def advise(matrices: Sequence[dict[str, Any]]) -> str:
     cells = pd.DataFrame(
         [{"matrix": matrix["name"], **cell} for matrix in matrices for cell in matrix["cells"]]
     )
-    usable = cells[~cells["method"].isin(BOUNDS)]
+    usable = cells[~cells["method"].isin(NOT_ADVISED)]
     if usable.empty:
         return "Only bounds were studied: none of them is a method to use."
     errors = usable.pivot_table(index=["matrix", "budget"], columns="method", values="error")
@@ -192,5 +198,6 @@ def advise(matrices: Sequence[dict[str, Any]]) -> str:
     return f"{sentence}."
 
 
-def _number(value: float) -> float | None:
+def _drop_nan(value: float) -> float | None:
+    """Returns None for NaN, which JSON does not have."""
     return None if pd.isna(value) else float(value)

@@ -47,7 +47,7 @@ def test_cells_and_means_are_averaged_and_answers_stay():
     assert np.array_equal(asked, ours.answers.values)
     # the folds that gave the weight give the intervals, too: no others are fitted
     assert "folds" not in evaluator.tree and len(budget_fit["predictor"]["errors"]) == len(known)
-    assert np.array_equal(evaluator.errors(budget), budget_fit["predictor"]["errors"])
+    assert np.array_equal(evaluator.compute_errors(budget), budget_fit["predictor"]["errors"])
     assert (ours.low < ours.accuracy).all() and (ours.accuracy < ours.high).all()
 
 

@@ -102,7 +102,7 @@ def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
     errors, ones = np.random.default_rng(0).normal(scale=0.1, size=4000), np.ones(4000)
 
     def width(count, groups):
-        return known_models.error_width(errors[:count], ones[:count], groups)
+        return known_models.learn_half_width(errors[:count], ones[:count], groups)
 
     assert width(4000, range(4000)) == pytest.approx(0.196, rel=0.05)
     assert width(5, range(5)) == pytest.approx(2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3)

@@ -121,7 +121,7 @@ def test_new_models_are_asked_what_all_of_them_know():
     assert row["budget"] == 8 and np.isfinite(row["mae"])
     several = method_study.StudyDesign(["random_mean"], [8, 53, 54], seeds=3)
     holes = method_study.Matrix("holes", outcomes)
-    least = min(samples for _, samples in method_study.measure(holes, several))
+    least = min(samples for _, samples in method_study.count_evaluated(holes, several))
     used = {(row["budget"], row["seed"]) for row in method_study.run_rows(holes, several)}
     # a budget is used for all splits or for none
     assert used == {(each, seed) for each in (8, 53, 54) if each <= least for seed in range(3)}

@@ -37,10 +37,10 @@ def test_with_a_bias_all_known_models_are_of_one_kind_and_all_new_ones_of_others
 def test_a_kind_may_be_a_pattern_of_groups():
     assert divided("biased:[xy]", 1.0) == [list(range(8)), [8, 9, 10, 11]]
     models = Models(12, GROUPS)
-    whole = ModelSplit.parse("biased:[xy]").groups(models)
+    whole = ModelSplit.parse("biased:[xy]").choose_groups(models)
     assert whole is not None and whole.tolist() == GROUPS.tolist()
     # of one group, each model is left out by itself
-    assert ModelSplit.parse("biased:y").groups(models) is None
+    assert ModelSplit.parse("biased:y").choose_groups(models) is None
 
 
 def test_by_a_column_the_first_models_are_known():

@@ -76,7 +76,7 @@ def test_differences_need_more_than_the_plain_paired_test():
 def test_cold_start_hides_data_sets_from_known_models_alone():
     facts = SampleFacts(60, dataset=np.repeat(["a", "b"], 30))
     matrix = method_study.Matrix("m", one_order(20, 60), None, facts)
-    seen = matrix.known(np.arange(12), np.arange(60), facts.dataset == "a")
+    seen = matrix.select_known(np.arange(12), np.arange(60), facts.dataset == "a")
     assert (seen.values[:, :30] == 255).all() and (seen.values[:, 30:] != 255).all()
     assert (matrix.values != 255).all()
     names = ["stratified_mean", "linear_gaussian", "irt_2pl", "recommended", "copy_nearest"]

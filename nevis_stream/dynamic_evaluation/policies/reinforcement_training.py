@@ -299,7 +299,7 @@ def train(
     """Returns the parameters of a policy that was trained on the known models.
 
     Args:
-      known: the known models; holes are filled as `known_models.fill` does.
+      known: the known models; holes are filled as `known_models.fill_holes` does.
       posterior: of the predictor, fitted to them.
       descriptions: float32[n, d], of the samples.
       cold: whether there are samples that no known model has met.
@@ -312,7 +312,7 @@ def train(
     rows = None
     if models > MODELS:
         rows = np.sort(random.choice(models, MODELS, replace=False))
-    truth = known_models.fill(known.matrix(rows), random).astype(np.float32)
+    truth = known_models.fill_holes(known.matrix(rows), random).astype(np.float32)
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)

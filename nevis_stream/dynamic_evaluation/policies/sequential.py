@@ -16,8 +16,8 @@ from nevis_stream.dynamic_evaluation.policy import (
     Key,
     Plan,
     Policy,
-    as_tree,
     make_grid,
+    make_price_tree,
     read_prices,
 )
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
@@ -74,7 +74,7 @@ class Sequential(Policy):
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' prices."""
-        return as_tree(known.facts.prices)
+        return make_price_tree(known.facts.prices)
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""

@@ -11,7 +11,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, read_prices
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, make_price_tree, read_prices
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.estimation import difference
@@ -109,7 +109,7 @@ class StagedStrata(Policy):
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' weights."""
-        return {"weights": known.facts.weights} | as_tree(known.facts.prices)
+        return {"weights": known.facts.weights} | make_price_tree(known.facts.prices)
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws of one stage."""

@@ -108,7 +108,7 @@ class Combination(ScorePredictor):
         models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
-        divided = list(known_models.divide(known, make_numpy_generator(key), COLUMNS))
+        divided = list(known_models.make_folds(known, make_numpy_generator(key), COLUMNS))
         if not divided:
             return DEFAULT
         if "folds" not in tree:
@@ -119,7 +119,7 @@ class Combination(ScorePredictor):
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
         random, values = make_numpy_generator(key), [values for values, _ in divided]
-        truths, views = [known_models.fill(each, random) for each in values], []
+        truths, views = [known_models.fill_holes(each, random) for each in values], []
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
         for truth, (_, rest), fit, learned in each_fold:

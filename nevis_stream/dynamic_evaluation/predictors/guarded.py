@@ -219,7 +219,7 @@ class GuardedPredictor(ScorePredictor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
         arguments = tree["base"], known, self.policy, budget, key, ctx
-        if (errors := self.base.errors(*arguments)) is not None:
+        if (errors := self.base.compute_errors(*arguments)) is not None:
             return errors, np.ones(len(errors))
         method = Method("", self.policy, self.base, cross_validated=True)
         inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}

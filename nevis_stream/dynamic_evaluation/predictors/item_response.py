@@ -181,12 +181,12 @@ class AveragedResponse(ItemResponse, ABC):
         """
         random, parts = make_numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(known_models.divide(known, random)):
+        for number, (values, rest) in enumerate(known_models.make_folds(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.make_posterior(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            oracle = MatrixOracle(known_models.fill(values, random))
+            oracle = MatrixOracle(known_models.fill_holes(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.make_posterior(model, rest, ctx), budget, key, ctx

@@ -45,12 +45,12 @@ class Nearest(ScorePredictor):
             )
         return Prediction(_fill(tree, known, distance.argmin(axis=1)))
 
-    def errors(
+    def compute_errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted by the nearest model of another
         group, float64 of at most 250 models; None for weighted data sets and policies that need
-        new fits (see `SortAndSearch.errors`).
+        new fits (see `SortAndSearch.compute_errors`).
         """
         n, models = known.shape[1], known.shape[0]
         weighted = known.facts.dataset_weights is not None

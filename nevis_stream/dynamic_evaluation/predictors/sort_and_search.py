@@ -43,7 +43,7 @@ class SortAndSearch(ScorePredictor):
         """Predicts by the threshold with the fewest errors on the asked samples."""
         return Prediction(predict_by_threshold(self.rank(tree), answers, ctx))
 
-    def errors(
+    def compute_errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted with an order without the model
