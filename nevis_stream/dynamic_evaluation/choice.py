@@ -35,11 +35,11 @@ from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
 
-# and the stratified mean
+# the stratified mean is always one more
 CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian")
 FEW_OUTCOMES = 50  # up to this budget `adaptive_testing` is the default for outcomes
 FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
-FEW_GROUPS, FEW_FOR_FEW = 20, 20  # with fewer known groups, up to this budget only
+FEW_GROUPS, FEW_WITH_FEW_GROUPS = 20, 20  # with fewer known groups: instead of FEW_OUTCOMES
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
@@ -60,7 +60,7 @@ def choose_default(budget: int, known: KnownModels) -> str:
         return "quadrature"
     if known.scores:
         return "quadrature" if budget <= FEW_SCORES else "recommended"
-    few = FEW_OUTCOMES if count_groups(known) >= FEW_GROUPS else FEW_FOR_FEW
+    few = FEW_OUTCOMES if count_groups(known) >= FEW_GROUPS else FEW_WITH_FEW_GROUPS
     return "adaptive_testing" if budget <= few else "recommended"
 
 
@@ -73,7 +73,7 @@ class Choice:
       reason: why it was chosen, in one sentence.
       flops: computed for the choice alone: cross-validation of all methods that were tried, and
         fits of the others.
-      key: of what it was chosen for.
+      key: 16 hex digits, a hash of what it was chosen for.
     """
 
     method: str
@@ -104,26 +104,26 @@ def choose(
       additions: those so far.
       most_flops: candidates are left out whose fit would exceed this with those of the cheaper
         ones.
-      saved: FLOPs that asking fewer cells saves: another such limit, which does not make an earlier
-        choice invalid.
+      saved: FLOPs that asking fewer cells saves: another such limit, which is not in the key, so an
+        earlier choice stays valid.
       progress: is told the stages.
 
     Returns: the choice; its FLOPs are 0 if an earlier addition has paid for it.
     """
     about = [VERSION, CANDIDATES, budget, seed, digest(known), float(most_flops)]
-    columns = _columns(known, budget, seed)
+    columns = _draw_columns(known, budget, seed)
     about += [] if columns is None else [len(columns)]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     path = directory / FOLDER / f"choice-{budget}.json"
     paid = any(addition.choice == key for addition in additions)
-    if (stored := _read(path, key)) is not None:
+    if (stored := _read_choice(path, key)) is not None:
         return Choice(stored["method"], stored["reason"], 0 if paid else stored["flops"], key)
     baseline = choose_stratified(known).name
-    reason = _too_few(known) or _too_large(known, models)
+    reason = _explain_too_few(known) or _explain_too_large(known, models)
     if reason:
         return Choice(baseline, reason, 0, key)
     limit = min(most_flops, saved)
-    affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
+    affordable, left_out = _select_affordable([*CANDIDATES, baseline], known, models, budget, limit)
     too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
         cheap = predicted_cost.choose_cheap(limit, known, models, budget)
@@ -137,7 +137,7 @@ def choose(
         compared = InMemory(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
         progress.stage(name)
-        errors[name], costs[name] = _errors(
+        errors[name], costs[name] = _cross_validate(
             directory, methods.get(name), compared, budget, seed, additions, part
         )
     chosen, reason = choose_best(errors, choose_default(budget, known), count_groups(known))
@@ -150,13 +150,13 @@ def choose(
     # The fit of the method that is used is charged when it is used, its errors are of the choice
     # alone.
     used_fit = used if columns is None else None
-    flops = int(sum(part[name == used_fit] for name, part in costs.items()))
+    flops = int(sum(cost[name == used_fit] for name, cost in costs.items()))
     record = {"key": key, "method": used, "reason": reason, "flops": flops}
     write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
     return Choice(used, reason, flops, key)
 
 
-def _columns(known: KnownModels, budget: int, seed: int) -> np.ndarray | None:
+def _draw_columns(known: KnownModels, budget: int, seed: int) -> np.ndarray | None:
     """Returns the samples on which methods are compared, int64 ascending; None: on all."""
     n, most = known.shape[1], max(MOST_SAMPLES, 8 * budget)
     if n <= 2 * most or known.facts.image is not None:
@@ -178,31 +178,32 @@ def _guard(
     return guarded, ""
 
 
-def choose_best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tuple[str, str]:
+def choose_best(errors: Mapping[str, np.ndarray], default: str, groups: int) -> tuple[str, str]:
     """Returns the method to use, and the reason.
 
     Args:
       errors: float64[k] by method, of known models' means.
-      usual: the default.
-      independent: number of groups of known models; errors within a group are not independent.
+      default: the method that is used unless another one is clearly better.
+      groups: number of groups of known models; errors within a group are not independent.
     """
     sizes = {name: np.abs(each) for name, each in errors.items()}
     means = {name: float(each.mean()) for name, each in sizes.items()}
     lowest = min(means, key=lambda name: means[name])
     shown = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
     by = f"mean absolute errors of known models that are left out in turn: {shown}"
-    if usual not in errors or lowest == usual:
+    if default not in errors or lowest == default:
         return lowest, f"it has the smallest of the {by}"
     noise = np.sqrt(
-        sum(each.var() / min(len(each), independent) for each in (sizes[usual], sizes[lowest]))
+        sum(each.var() / min(len(each), groups) for each in (sizes[default], sizes[lowest]))
     )
-    gain = means[usual] - means[lowest]
-    if gain > max(CLEARLY * noise, MARGIN * means[usual]):
+    gain = means[default] - means[lowest]
+    if gain > max(CLEARLY * noise, MARGIN * means[default]):
         return lowest, f"it has clearly the smallest of the {by}"
-    return usual, f"it is the default for this budget, and no other method is clearly better; {by}"
+    why = "it is the default for this budget, and no other method is clearly better"
+    return default, f"{why}; {by}"
 
 
-def _read(path: Path, key: str) -> dict | None:
+def _read_choice(path: Path, key: str) -> dict | None:
     """Returns a stored choice; None if there is none for this key, or it is damaged."""
     try:
         record = read_json(path)
@@ -211,12 +212,12 @@ def _read(path: Path, key: str) -> dict | None:
         return None
 
 
-def _too_few(known: KnownModels) -> str:
+def _explain_too_few(known: KnownModels) -> str:
     few = count_groups(known) < FEWEST
     return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
 
 
-def _too_large(known: KnownModels, models: int) -> str:
+def _explain_too_large(known: KnownModels, models: int) -> str:
     try:
         read_for_method(methods.get(CANDIDATES[0]), known, models)
     except BadInput as error:
@@ -224,7 +225,7 @@ def _too_large(known: KnownModels, models: int) -> str:
     return ""
 
 
-def _affordable(
+def _select_affordable(
     names: Sequence[str], known: KnownModels, models: int, budget: int, most_flops: float
 ) -> tuple[list[str], list[str]]:
     """Returns the methods, in their order, of which the cheapest ones together cost at most the
@@ -243,7 +244,7 @@ def _affordable(
     return [name for name in names if name in cheap], left_out
 
 
-def _errors(
+def _cross_validate(
     directory: Path,
     method: Method,
     known: KnownModels,

@@ -2,9 +2,9 @@
 data set and by group of samples; of values of which lower ones are better; and of the population
 that the samples are drawn from.
 
-*Lower values.* Methods see 1 minus each value. They take a large value for a good one where it
-matters little (a grid on the order of the samples, ties), but so much that errors and accuracies
-gave other estimates. Turned round, both give the same.
+*Lower values.* Methods see 1 minus each value. In a few places they take a large value for a good
+one (a grid on the order of the samples, ties), so the errors and the accuracies of the same models
+would give different estimates. Turned round, both give the same.
 
 *Population.* An interval of the mean over these samples shrinks to nothing when all of them are
 answered. As an estimate of the mean over the population, such as all questions of this kind, the
@@ -134,7 +134,7 @@ def compute_group_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGr
 
     Args:
       facts: about n samples.
-      values: [m, n] of outcomes or of scores in [0, 1], with holes.
+      values: [m, n] of outcomes or of scores in [0, 1], which may be unknown.
     """
     if facts.dataset is None and facts.group is None:
         return []
@@ -146,10 +146,12 @@ def compute_group_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGr
     means = []
     for dataset in dict.fromkeys(datasets.tolist()):
         members = datasets == dataset
-        means.append(_group(facts, values, members, dataset, ""))
+        means.append(_summarise_group(facts, values, members, dataset, ""))
         for group in dict.fromkeys(groups[members].tolist()):
             if group:
-                means.append(_group(facts, values, members & (groups == group), dataset, group))
+                means.append(
+                    _summarise_group(facts, values, members & (groups == group), dataset, group)
+                )
     return means
 
 
@@ -160,7 +162,7 @@ def compute_dataset_means(facts: SampleFacts, values: np.ndarray) -> list[Sample
     return compute_group_means(dataclasses.replace(facts, group=None), values)
 
 
-def _group(
+def _summarise_group(
     facts: SampleFacts,
     values: Float[np.ndarray, "models samples"],
     members: Bool[np.ndarray, " samples"],
@@ -253,7 +255,7 @@ class _Turned:
 
 _ROWS = 256  # known models that are read together
 PerSample = Float[np.ndarray, " samples"]
-Answers = UInt8[np.ndarray, " samples"] | PerSample
+SampleValues = UInt8[np.ndarray, " samples"] | PerSample
 
 ClustersGiven = str | Sequence[Any] | np.ndarray | None
 """A column of the samples' facts, or the cluster of each sample in their order."""
@@ -265,7 +267,7 @@ class Population:
 
     Attributes:
       cluster: int64[n], the cluster of each sample, from 0; None: each was drawn on its own.
-      name: of the clusters, for people.
+      name: of the clusters, for people; "" without clusters.
     """
 
     cluster: np.ndarray | None = None
@@ -305,7 +307,7 @@ def read_population(
         image = cache.facts().image
         return Population() if image is None else Population(image, "images")
     name = clusters if isinstance(clusters, str) else "as given"
-    values = _column(cache, clusters) if isinstance(clusters, str) else list(clusters)
+    values = _read_column(cache, clusters) if isinstance(clusters, str) else list(clusters)
     samples = cache.samples()
     if len(values) != len(samples):
         raise BadInput(f"clusters: {len(values):,} values for {len(samples):,} samples.")
@@ -320,7 +322,7 @@ def read_population(
     return Population(cluster, name)
 
 
-def _column(cache: EvaluationCache, name: str) -> list[Any]:
+def _read_column(cache: EvaluationCache, name: str) -> list[Any]:
     """Returns a fact about each sample, None where it is not known."""
     facts = spread_provenance(cache.sample_provenance())
     if not any(name in each for each in facts):
@@ -340,8 +342,7 @@ class Widening:
 
     Args:
       population: of the samples of a cache.
-      known: the known models; those on the samples of each cluster say how much clusters differ
-        beyond what is expected of a model.
+      known: the known models; their values in each cluster say how much clusters differ.
       columns: int64[n], of these samples in the cache.
     """
 
@@ -356,14 +357,16 @@ class Widening:
         assert self._cluster is not None
         return compute_design_effect(self._known, self._cluster)
 
-    def widen(self, means: Sequence[float], values: Answers, expected: PerSample) -> list[float]:
+    def widen(
+        self, means: Sequence[float], values: SampleValues, expected: PerSample
+    ) -> list[float]:
         """Returns value, low and high of the mean over the population, given those of the mean over
         these samples, from 0 to 1 (or of any range, where a metric has no bounds).
 
         Args:
           means: value, low and high; NaN ends stay.
           values: [n], of a model, unknown where it was not asked.
-          expected: float[n], of each sample.
+          expected: float[n], the expected value of each sample.
         """
         value, low, high = means
         if np.isnan(low):
@@ -372,13 +375,13 @@ class Widening:
             return [value, np.nan, np.nan]
         facts = self._known.facts
         weights, unbounded = facts.weights, any(part.unbounded for part in facts.parts)
-        spread = spread_of(value, values, unbounded)
-        variance = spread * sum_squared_weights(weights)
+        variance_each = estimate_variance(value, values, unbounded)
+        variance = variance_each * sum_squared_weights(weights)
         if self._cluster is not None:
             mask = is_observed(values)
             complete = np.where(mask, fill_unknown(values), expected).astype(np.float64)
             variance = max(
-                _between(complete, mask, weights, self._cluster, spread),
+                _estimate_cluster_variance(complete, mask, weights, self._cluster, variance_each),
                 0.0 if mask.all() else variance * self._design_effect,
             )
         reach = stdtrit(max(self._freedom, 1), 0.975) * np.sqrt(variance)
@@ -386,7 +389,7 @@ class Widening:
         return [value, low, high] if unbounded else [value, max(low, 0.0), min(high, 1.0)]
 
 
-def spread_of(value: float, values: Answers, unbounded: bool = False) -> float:
+def estimate_variance(value: float, values: SampleValues, unbounded: bool = False) -> float:
     """Returns the variance σ² of one sample's value about its mean.
 
     Of outcomes it follows from the mean, of which two of each kind are added as one may yet come
@@ -413,19 +416,19 @@ def sum_squared_weights(weights: PerSample) -> float:
     return float((weights**2).sum())
 
 
-def _between(
+def _estimate_cluster_variance(
     complete: PerSample,
     mask: np.ndarray,
     weights: PerSample,
     cluster: Int[np.ndarray, " samples"],
-    spread: float,
+    variance_each: float,
 ) -> float:
     """Returns the variance of the clusters' totals of a model's answers and expected values; what
-    these lack of the spread of one value is that of the samples without an answer.
+    these lack of the variance of one value is that of the samples without an answer.
     """
     away = complete - weights @ complete
     totals = np.bincount(cluster, weights * away)
-    noise = max(spread - float(weights @ away**2), 0.0) * sum_squared_weights(weights[~mask])
+    noise = max(variance_each - float(weights @ away**2), 0.0) * sum_squared_weights(weights[~mask])
     lacking = float(weights[~mask].sum())
     noise = noise / lacking if lacking else 0.0
     count = len(totals)
@@ -461,8 +464,8 @@ def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples
 def allow_for_missing(
     estimate: Estimate, missing: float, unbounded: bool
 ) -> tuple[list[float], str]:
-    """Returns value, low and high of an estimate from a sample that is not the designed one, and
-    why there is no interval.
+    """Returns value, low and high of an estimate, widened for the samples that gave no answer, and
+    why there is no interval, "" if there is one.
 
     Args:
       estimate: the estimate.
@@ -480,7 +483,9 @@ def allow_for_missing(
 
 
 def drop_observed(estimates: Estimates, values: np.ndarray) -> np.ndarray:
-    """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
+    """Returns the predicted outcomes, uint8[m, n], or scores, float32[m, n]; unknown where a value,
+    [m, n], is observed.
+    """
     scores = values.dtype.kind == "f"
     predicted = estimates.values if scores else estimates.outcomes
     return np.where(is_observed(values), make_unknown_cells((), scores), predicted)

@@ -60,9 +60,9 @@ def evaluate(
 ) -> Estimate:
     """Estimates a new model's mean over all samples of a board from a few of them.
 
-    It is what the command `evaluate add-model` does with an evaluation cache; nothing is written to
-    the board's. Fits are kept with the board's values where these are temporary, so a second model
-    is evaluated faster; the cost is the same.
+    It does what the command `evaluate add-model` does with an evaluation cache, but on a copy: the
+    cache of the board stays as it is. Only where the board is a temporary cache are fits kept in
+    it, so a second model is evaluated faster; the cost is the same.
 
     Args:
       board: the known models.
@@ -101,8 +101,8 @@ def evaluate(
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board.cache, population, clusters)
-    (addition,) = _add(board, oracle, asked, method, seed, drawn_from, progress)
-    return _estimate(addition, facts.parts[0])
+    (addition,) = _add_to_copy(board, oracle, asked, method, seed, drawn_from, progress)
+    return _make_estimate(addition, facts.parts[0])
 
 
 def evaluate_metrics(
@@ -144,28 +144,29 @@ def evaluate_metrics(
     answered: dict[str, Mapping[str, Any]] = {}
 
     def oracle(query: Query) -> Responses:
-        columns, of = query.samples[0], facts.metric[query.samples[0]].tolist()
+        columns = query.samples[0]
+        asked = facts.metric[columns].tolist()
         ids = [names[column] for column in columns.tolist()]
-        prompts = [name.removesuffix(f"#{each}") for name, each in zip(ids, of, strict=True)]
+        prompts = [name.removesuffix(f"#{each}") for name, each in zip(ids, asked, strict=True)]
         if new := [each for each in dict.fromkeys(prompts) if each not in answered]:
-            answered.update(_check_metrics(new, model(new), metrics))
-        given = [answered[prompt].get(each) for prompt, each in zip(prompts, of, strict=True)]
+            answered.update(_pair_metrics(new, model(new), metrics))
+        given = [answered[prompt].get(each) for prompt, each in zip(prompts, asked, strict=True)]
         values = check_numbers(given)
         scores = board.cache.scores
         values = scale_values(values, ids, low[columns], high[columns], scores)
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board.cache, population, clusters)
-    added = _add(board, oracle, budget, method, seed, drawn_from, progress)
+    added = _add_to_copy(board, oracle, budget, method, seed, drawn_from, progress)
     parts = {part.name: part for part in facts.parts}
     by_metric = {each.dataset or "": each for each in added}
-    return {name: _estimate(by_metric[name], part) for name, part in parts.items()}
+    return {name: _make_estimate(by_metric[name], part) for name, part in parts.items()}
 
 
-def _check_metrics(
+def _pair_metrics(
     prompts: Sequence[str], rows: Sequence[Any], metrics: Sequence[str]
 ) -> dict[str, Mapping[str, Any]]:
-    """Returns a model's values by metric of each prompt."""
+    """Returns a model's values by metric of each prompt, {} where it has no answer."""
     if len(rows) != len(prompts):
         raise BadInput(f"the model was asked {len(prompts)} prompts and returned {len(rows)} rows.")
     found = {}
@@ -178,7 +179,7 @@ def _check_metrics(
     return found
 
 
-def _add(
+def _add_to_copy(
     board: Board,
     oracle: Oracle,
     budget: int | Prices,
@@ -207,7 +208,7 @@ def _add(
     return added
 
 
-def _estimate(addition: Addition, part: Part) -> Estimate:
+def _make_estimate(addition: Addition, part: Part) -> Estimate:
     """Returns the estimate of an addition, in the units of its samples."""
     value, lower, upper, *other = (
         np.nan if each is None else part.unscale(float(each))
@@ -258,7 +259,7 @@ def scale_values(
     Args:
       values: float64[b], in the units of a board.
       ids: of the samples, for messages.
-      low, high: float64[b], the range of each.
+      low, high: float64[b], the ends of each sample's range.
       scores: whether the board has scores, not outcomes.
       place: where the value of a sample stands, for messages.
 

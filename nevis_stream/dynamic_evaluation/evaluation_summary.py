@@ -1,5 +1,5 @@
-"""The summary of a cache for the report: how well methods would do on it, what one order cannot
-predict, and how good the predictions of additions were.
+"""The summary of a cache for the report: how well methods would do on it, what one order of its
+samples cannot predict, and how good the predictions of additions were.
 
 `write` writes `evaluation.json` and `outcomes.png` into the cache's directory; the report reads
 these instead of the cache.
@@ -87,8 +87,8 @@ def write(
         "samples": values.shape[1],
         "scores": values.dtype != np.uint8,
         "holes": int((~is_observed(values)).sum()),
-        "mean_accuracy": _overall_mean(values, facts),
-        "sample_groups": _sample_groups(values, facts),
+        "mean_accuracy": _compute_overall_mean(values, facts),
+        "sample_groups": _describe_groups(values, facts),
         "known": known_fraction,
         "by_run": matrix.groups is not None,
         "group_kind": name_groups(cache),
@@ -98,8 +98,8 @@ def write(
         },
         "decomposition": None
         if len(facts.parts) > 1
-        else _decomposition(values, matrix.groups, known_fraction, budgets, seeds),
-        "correlation": _mean_correlation(values),
+        else _decompose_error(values, matrix.groups, known_fraction, budgets, seeds),
+        "correlation": _compute_mean_correlation(values),
         "additions": _summarise_additions(cache),
         "lower": facts.lower is not None and bool(facts.lower.all()),
         "imports": [asdict(each) | {"lines": each.lines()} for each in cache.imports()],
@@ -109,7 +109,7 @@ def write(
     return summary
 
 
-def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
+def _compute_overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
     """Returns the mean over samples, with the data sets' weights, of the mean over models; None if
     data sets differ in direction or range.
     """
@@ -120,11 +120,11 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
     return facts.parts[0].unscale(float(facts.mean(means[None])[0]))
 
 
-def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
+def _describe_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
     """Returns data sets and groups of samples: size, range, and the mean over models."""
     names = ("dataset", "group", "samples", "low", "high", "lower")
     return [
-        {name: getattr(group, name) for name in names} | {"mean": _number(group.mean)}
+        {name: getattr(group, name) for name in names} | {"mean": _to_number(group.mean)}
         for group in compute_group_means(facts, values)
     ]
 
@@ -157,13 +157,13 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
 
 def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
     """Returns the additions as the report shows them: with their `audit`, the range that their
-    means are scaled from, and labels of the models for people.
+    means are scaled from, and a label of each model for people.
 
     If a later addition of the same model has replaced the predictions of an earlier one, the
     earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
-    state = digest_errata(cache.directory)
+    errata = digest_errata(cache.directory)
     latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
     ranges = {part.name: [part.low, part.high] for part in cache.facts().parts}
     added = []
@@ -177,7 +177,7 @@ def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
         replaced = {} if place == latest[addition.name, addition.dataset] else {"mae": None}
         errors = audit(cache, addition) | replaced
         ends = {"range": ranges.get(addition.dataset or "")}
-        marks = {"label": label, "outdated": addition.errata != state}
+        marks = {"label": label, "outdated": addition.errata != errata}
         added.append(asdict(addition) | errors | ends | marks)
     return added
 
@@ -235,8 +235,8 @@ def summarise_method(rows: pd.DataFrame) -> dict[str, Any]:
     means, stds = by_budget.mean(), by_budget.std()
     by_measure: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
     for measure in MEASURES:
-        by_measure[measure] = [_number(value) for value in means[measure]]
-        by_measure[f"{measure}_std"] = [_number(value) for value in stds[measure]]
+        by_measure[measure] = [_to_number(value) for value in means[measure]]
+        by_measure[f"{measure}_std"] = [_to_number(value) for value in stds[measure]]
     by_measure["dataset_errors"] = [
         pd.DataFrame(list(at_budget["dataset_errors"])).mean().to_dict()
         for _, at_budget in rows.groupby("budget")
@@ -244,7 +244,7 @@ def summarise_method(rows: pd.DataFrame) -> dict[str, Any]:
     return by_measure
 
 
-def _decomposition(
+def _decompose_error(
     values: np.ndarray,
     groups: np.ndarray | None,
     known_fraction: float,
@@ -271,18 +271,18 @@ def _decomposition(
             estimates = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, key)
             predicted = predict_by_threshold(rank, estimates.answers, make_context())
             errors = agreement.decompose(truth, rank.order, predicted)
-            sums[:, i] += [part.mean() for part in vars(errors).values()]
+            sums[:, i] += [each.mean() for each in vars(errors).values()]
     total, aleatoric, epistemic = (sums / len(seeds)).tolist()
     decay = asdict(agreement.fit_decay(budgets, total)) if len(budgets) >= 3 else None
     parts = {"total": total, "aleatoric": aleatoric, "epistemic": epistemic}
     return {"budgets": budgets, "decay": decay} | parts
 
 
-def _mean_correlation(values: np.ndarray) -> float | None:
+def _compute_mean_correlation(values: np.ndarray) -> float | None:
     """Returns the mean correlation over pairs of models."""
     above = agreement.correlate_models(values)[np.triu_indices(len(values), 1)]
-    return _number(np.nanmean(above)) if np.isfinite(above).any() else None
+    return _to_number(np.nanmean(above)) if np.isfinite(above).any() else None
 
 
-def _number(value: float) -> float | None:
+def _to_number(value: float) -> float | None:
     return None if pd.isna(value) else float(value)

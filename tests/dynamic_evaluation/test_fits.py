@@ -168,7 +168,7 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
 )
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
     monkeypatch.setattr(
-        choice, "choose_best", lambda errors, usual, independent: (chosen, "of the test")
+        choice, "choose_best", lambda errors, default, groups: (chosen, "of the test")
     )
     monkeypatch.setattr(guarded, "REACH", -np.inf)  # both models are estimated alike
     monkeypatch.setattr(guarded, "MISFIT", np.inf)
@@ -182,14 +182,14 @@ def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, 
 
 
 def test_a_choice_that_was_killed_keeps_the_fits_that_it_has_made(cache, monkeypatch):
-    made = choice._errors
+    made = choice._cross_validate
 
     def killed(directory, method, *arguments):
         if method.name == "linear_gaussian":
             raise KeyboardInterrupt
         return made(directory, method, *arguments)
 
-    monkeypatch.setattr(choice, "_errors", killed)
+    monkeypatch.setattr(choice, "_cross_validate", killed)
     with pytest.raises(KeyboardInterrupt):
         fit_method(cache, 20)
     monkeypatch.undo()
