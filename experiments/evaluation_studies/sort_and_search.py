@@ -113,7 +113,7 @@ def print_cell_errors(files: list[Path], splits: range) -> None:
                 cells[rows_new[:, None], answers.samples] = answers.values
                 script = published.evaluate(MatrixOracle(new), len(new), budget, None)
                 for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
-                    wrong = agreement.mean_absolute_error(outcomes, new).mean()
+                    wrong = agreement.compute_mean_absolute_error(outcomes, new).mean()
                     rows.append(
                         {
                             "matrix": file.stem,
@@ -157,9 +157,9 @@ def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[s
                 estimates = evaluator.evaluate(MatrixOracle(new), len(new), budget, key)
                 row = {"n": n, "budget": budget}
                 accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
-                row["mae"] = agreement.mean_absolute_error(estimates.outcomes, new).mean()
+                row["mae"] = agreement.compute_mean_absolute_error(estimates.outcomes, new).mean()
                 row["accuracy_error"] = np.abs(accuracy - true).mean()
-                row["spearman"], row["kendall"] = agreement.rank_agreement(accuracy, true)
+                row["spearman"], row["kendall"] = agreement.correlate_ranks(accuracy, true)
                 if not np.isnan(low).all():
                     row["coverage"] = ((low <= true) & (true <= high)).mean()
                     row["width"] = (high - low).mean()

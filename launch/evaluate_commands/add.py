@@ -175,7 +175,7 @@ def _add(
     count = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = adding.complete_models(cache, list(oracles))
+    complete = adding.find_complete_models(cache, list(oracles))
     before = adding.count_observed_cells(cache, list(oracles))
     measure = _name_measure(cache)
     parts = {part.name: part for part in facts.parts}

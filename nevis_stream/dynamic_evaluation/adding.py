@@ -1,4 +1,4 @@
-"""Adds models and samples to a cache: a few cells are asked, the others are predicted, and an
+"""Adds models and samples to a cache: a few cells are asked, the others are predicted, and a
 record of the cost is kept.
 """
 
@@ -20,7 +20,7 @@ from nevis_stream.dynamic_evaluation.fits import (
     find_fit,
     make_staged_context,
     read_for_method,
-    transpose,
+    read_to_transpose,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
     KNOWN_FRACTION,
@@ -68,8 +68,8 @@ def add_models(
     to the cache.
 
     Cells that the cache already has are not asked again, so an addition that was killed continues
-    where it stopped. Models that are observed on every sample already (see `complete_models`) are
-    left out, and have no record.
+    where it stopped. Models that are observed on every sample already (see `find_complete_models`)
+    are left out, and have no record.
 
     Where data sets differ in direction or range they have no common mean: the method is used on
     each of them on its own, and each has a record. Where prompts have several metrics, samples
@@ -113,13 +113,13 @@ def add_models(
     samples = facts.n
     if method is not None:
         methods.get_within_budget(method)  # a wrong name is an error before anything is read
-    complete = {each.name for each in complete_models(cache, list(oracles))}
+    complete = {each.name for each in find_complete_models(cache, list(oracles))}
     oracles = {model: oracle for model, oracle in oracles.items() if model not in complete}
     if not oracles:
         return []
     budgets: Sequence[int | Prices]
     if isinstance(budget, Prices):
-        check_priced(facts)
+        check_can_be_priced(facts)
         method, budgets = method or methods.DEFAULT_FOR_ANY_MODEL, [budget]
     else:
         check_budget(budget, samples if available and facts.prompt is None else facts.points)
@@ -127,14 +127,14 @@ def add_models(
     expected = {model: np.full(samples, np.nan, np.float32) for model in oracles}
     added = []
     adders: dict[int, PartAdder] = {}
-    for place, part in enumerate(facts.parts):
-        adder = PartAdder(cache, part, place if part.name else None, list(oracles))
+    for number, part in enumerate(facts.parts):
+        adder = PartAdder(cache, part, number if part.name else None, list(oracles))
         if part.asked_with is None:
-            adders[place] = adder
+            adders[number] = adder
         else:
-            adders[part.asked_with].answer_too(adder)
-    for (place, adder), part_budget in zip(adders.items(), budgets, strict=True):
-        part = facts.parts[place]
+            adders[part.asked_with].add_metric(adder)
+    for (number, adder), part_budget in zip(adders.items(), budgets, strict=True):
+        part = facts.parts[number]
         added += adder.add(
             oracles,
             part_budget,
@@ -174,7 +174,7 @@ class CompleteModel:
     models: int
 
 
-def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
+def find_complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
     """Returns those of these models that are observed on every sample, so that nothing is left to
     ask or to predict: one entry for each part of the samples that has a common mean.
     """
@@ -199,7 +199,7 @@ def count_observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[
     return {model: int(counts.get(model, 0)) for model in models}
 
 
-def check_priced(facts: SampleFacts) -> None:
+def check_can_be_priced(facts: SampleFacts) -> None:
     """Refuses prices of samples that have no common mean, or are labels of one image."""
     if len(facts.parts) > 1 or facts.image is not None:
         raise BadInput(
@@ -248,7 +248,8 @@ def fit_method(
 
     Args:
       cache, budget, method, seed, most_flops: as of `add_models`.
-      prices: of the samples, with a method that takes them; the budget is then what they afford.
+      prices: of the samples, with a method that takes them; the budget is then how many samples
+        they afford.
       progress: is told the stages.
 
     Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
@@ -315,7 +316,7 @@ def add_samples(
     """
     named, columns, facts = methods.get_within_budget(method), cache.samples(), cache.models()
     view, _, names = read_known(cache, np.arange(len(columns)))
-    known = transpose(named, view, len(samples))
+    known = read_to_transpose(named, view, len(samples))
     values = make_unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in column_of]
@@ -331,7 +332,9 @@ def add_samples(
         if count < len(samples) and name not in oracles
     ]
     if unanswered:
-        raise BadInput(_cannot_answer(source or str(cache.directory), unanswered, names, remedy))
+        raise BadInput(
+            _describe_unanswered(source or str(cache.directory), unanswered, names, remedy)
+        )
 
     failed: set[tuple[str, str]] = set()
 
@@ -354,7 +357,7 @@ def add_samples(
         return Responses(query, np.take_along_axis(values, models, axis=1))
 
     def oracle(query: Query) -> Responses:
-        return replaced.ask_with_substitutes(query, ask_models)
+        return substitutes.ask_with_substitutes(query, ask_models)
 
     is_learned = is_observed(known).mean(axis=0) >= KNOWN_FRACTION
     # so that an addition that was killed asks the same cells again
@@ -365,7 +368,7 @@ def add_samples(
             " to learn from."
         )
     rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
-    replaced = Substitutes(rows, np.ones(values.shape, bool))
+    substitutes = Substitutes(rows, np.ones(values.shape, bool))
     used = named.choose_for_known(rows)
     additions = read_additions(cache.directory)
     stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
@@ -413,7 +416,7 @@ def add_samples(
     return addition
 
 
-def _cannot_answer(
+def _describe_unanswered(
     source: str, unanswered: Sequence[str], names: Sequence[str], remedy: str
 ) -> str:
     """Returns a message that known models, of `names`, cannot be asked."""

@@ -63,14 +63,14 @@ class _Evaluated(NamedTuple):
     Attributes:
       estimates, own, evaluator: as `evaluate` returns them.
       budget: samples of each model; fewer than wanted if too few gave an answer.
-      replaced: samples that were asked instead of others.
+      substitutes: samples that were asked instead of others.
     """
 
     estimates: Estimates
     own: OwnCost
     evaluator: Evaluator
     budget: int
-    replaced: Substitutes
+    substitutes: Substitutes
 
 
 class PartAdder:
@@ -79,21 +79,21 @@ class PartAdder:
     Args:
       cache: the cache.
       part: the samples.
-      place: the part's number; None if it is all samples.
+      number: of the part; None if it is all samples.
       new: ids of the new models, from which nothing is learned.
     """
 
-    def __init__(self, cache: EvaluationCache, part: Part, place: int | None, new: Sequence[str]):
+    def __init__(self, cache: EvaluationCache, part: Part, number: int | None, new: Sequence[str]):
         self._cache, self._part = cache, part
         self._known, self._accuracies, self._names = read_known(cache, part.columns, without=new)
-        whole = place is None
+        whole = number is None
         # fits and choices of the parts are kept apart
-        self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"
+        self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{number}"
         make_directory(self._directory)
         self._known.groups = read_groups(cache, self._names, self._known.packed_rows())
         self._others: list[PartAdder] = []  # other metrics of the same prompts
 
-    def answer_too(self, other: "PartAdder") -> None:
+    def add_metric(self, other: "PartAdder") -> None:
         """Adds another metric of the same prompts, which the same queries answer."""
         self._others.append(other)
 
@@ -125,7 +125,7 @@ class PartAdder:
             budget = count_affordable(method, known)
         if available:  # a file may lack some labels of an image
             known.facts = dataclasses.replace(known.facts, image=None)
-        rows = self._look_up(oracles, provenances, expected)
+        rows = self._make_oracles(oracles, provenances, expected)
         if not rows:
             return []
         additions, choice = read_additions(self._cache.directory), None
@@ -142,7 +142,7 @@ class PartAdder:
         evaluated = self._ask(stored, used, rows, askable, budget, seed, progress)
         shared = {
             "rows": rows,
-            "missing": _missing(rows, askable, evaluated.replaced, drawn),
+            "missing": _compute_missing(rows, askable, evaluated.substitutes, drawn),
             "made_by": {"method": method, "budget": evaluated.budget, "seed": seed},
             "population": population,
             "expected": expected,
@@ -171,7 +171,7 @@ class PartAdder:
         columns = np.array([other._part.columns for other in self._others], np.int64)
         return columns.reshape(-1, len(self._part.columns))
 
-    def _look_up(
+    def _make_oracles(
         self,
         oracles: Mapping[str, Oracle],
         provenances: Mapping[str, dict[str, Any]],
@@ -256,12 +256,12 @@ class PartAdder:
         known = self._known
         readable = read_for_method(method, known, len(rows))
 
-        def try_with(replaced: Substitutes, budget: int) -> _Evaluated:
+        def try_with(substitutes: Substitutes, budget: int) -> _Evaluated:
             def oracle(query: Query) -> Responses:
-                return replaced.ask_with_substitutes(query, lambda inner: _of_rows(rows, inner))
+                return substitutes.ask_with_substitutes(query, lambda inner: _ask_rows(rows, inner))
 
             evaluated = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
-            return _Evaluated(*evaluated, budget, replaced)
+            return _Evaluated(*evaluated, budget, substitutes)
 
         try:
             return try_with(Substitutes(known, askable), budget)
@@ -296,7 +296,7 @@ class PartAdder:
                 # as if the models were added one after the other: the first pays for the fit
                 own.evaluation // len(rows) + (0 if i else own.fit),
             )
-            | _spending(prices, row.values)
+            | _format_spending(prices, row.values)
             for i, row in enumerate(rows)
         ]
 
@@ -375,13 +375,13 @@ class PartAdder:
             means, reason = allow_for_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
                 means = bound_means(values[i], means, known.facts)
-            value, low, high = _entries(means)
+            value, low, high = _format_means(means)
             best, worst = (low, high) if self._part.lower else (high, low)
             other = estimates[i].other
             answers_or_expected = np.where(is_observed(values[i]), values[i], estimates.values[i])
             if widening is not None:
                 of_samples = values[i], answers_or_expected
-                value, low, high = _entries(widening.widen(means, *of_samples))
+                value, low, high = _format_means(widening.widen(means, *of_samples))
                 other = other and tuple(widening.widen(other, *of_samples))
             # the mean of the answered samples has no place among means of all samples
             of_all = missing[i] <= intervals.MOST_MISSING
@@ -408,7 +408,7 @@ class PartAdder:
                 holds_for=NOBODY if low is None else estimates[i].holds_for,
                 note=estimates[i].note or None,
                 population=None if population is None else str(population),
-                **_other(other),
+                **_format_other(other),
                 **costs[i],
             )
             added.append(addition)
@@ -417,18 +417,18 @@ class PartAdder:
         return added
 
 
-def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
+def _format_other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
     """Returns the entries of a record for an estimate that holds for other new models."""
-    values = _entries(other or [np.nan] * 3)
+    values = _format_means(other or [np.nan] * 3)
     return dict(zip(("other", "other_low", "other_high"), values, strict=True))
 
 
-def _entries(means: Sequence[float]) -> list[float | None]:
+def _format_means(means: Sequence[float]) -> list[float | None]:
     """Returns means as a record has them, None where there is none."""
     return [None if np.isnan(mean) else float(mean) for mean in means]
 
 
-def _spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:
+def _format_spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:
     """Returns the entries of a record for a budget in prices of samples, given values [n]."""
     if prices is None:
         return {}
@@ -441,15 +441,15 @@ def _spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:
+def _ask_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:
     """Returns the answers of some models, unknown where there is none."""
     parts = [row(Query(samples[None])) for row, samples in zip(rows, query.samples, strict=True)]
     cost = sum((part.cost for part in parts), Cost())
     return Responses(query, np.vstack([part.values for part in parts]), cost)
 
 
-def _missing(
-    rows: Sequence[CachedOracle], askable: np.ndarray, replaced: Substitutes, drawn: bool
+def _compute_missing(
+    rows: Sequence[CachedOracle], askable: np.ndarray, substitutes: Substitutes, drawn: bool
 ) -> np.ndarray:
     """Returns the fraction of samples of each model without an answer, float64[m], after a warning
     if others were asked in their place.
@@ -457,22 +457,22 @@ def _missing(
     Args:
       rows: what was asked of each model.
       askable: bool[m, n], the samples on which a model could be asked.
-      replaced: by what they were replaced.
+      substitutes: chose the samples that were asked instead of others.
       drawn: whether the samples that can be asked were drawn at random from all.
     """
     models, failed = [row.model for row in rows], np.array([len(row.failed) for row in rows])
-    if (not askable.all() or not failed.any()) and replaced.counts.any():
-        warnings.warn(replaced.describe(models), RunWarning, stacklevel=4)
+    if (not askable.all() or not failed.any()) and substitutes.counts.any():
+        warnings.warn(substitutes.describe(models), RunWarning, stacklevel=4)
     if failed.any():
-        warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=4)
+        warnings.warn(_describe_failed(models, failed), RunWarning, stacklevel=4)
     missing = failed / (failed + np.array([row.observed for row in rows]))
     if not drawn:
-        lacking = (~askable).mean(axis=1) * (replaced.counts > 0)
+        lacking = (~askable).mean(axis=1) * (substitutes.counts > 0)
         missing = 1 - (1 - missing) * (1 - lacking)
     return missing
 
 
-def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
+def _describe_failed(models: Sequence[str], failed: np.ndarray) -> str:
     most = int(failed.argmax())
     return (
         f"model {models[most]!r} gave no answer to {plural(int(failed[most]), 'sample')}; no number"

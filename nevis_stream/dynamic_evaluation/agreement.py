@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.samples import fill_unknown, is_observed
 
 
-def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def compute_mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Returns the mean absolute error over the samples with a known truth, float64[m]; for outcomes
     this is the fraction predicted wrongly. NaN for a model without known truth.
 
@@ -27,7 +27,7 @@ def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.divide(total, known, out=np.full(len(known), np.nan), where=known > 0)
 
 
-def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+def correlate_ranks(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:
     """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN if one
     of them is constant or m < 2.
 
@@ -42,10 +42,10 @@ def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, floa
 
 
 @dataclass(frozen=True)
-class Parts:
+class ErrorParts:
     """Error of a thresholded prediction, float64[m] each: total ≤ aleatoric + epistemic.
 
-    Args:
+    Attributes:
       total: distance of truth and prediction.
       aleatoric: distance of the truth from the best threshold on this order, which no budget can
         reduce.
@@ -57,8 +57,8 @@ class Parts:
     epistemic: np.ndarray
 
 
-def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Parts:
-    """Splits the error of predictions on one order of the samples.
+def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> ErrorParts:
+    """Splits the error of thresholded predictions on one order of the samples.
 
     Args:
       truth: uint8[m, n] of 0 and 1.
@@ -73,7 +73,7 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     """
     truth, predicted = truth[:, order], predicted[:, order]
     best = np.arange(truth.shape[1]) < fit_thresholds(truth)[:, None]
-    return Parts(
+    return ErrorParts(
         (truth != predicted).mean(axis=1),
         (truth != best).mean(axis=1),
         (best != predicted).mean(axis=1),
@@ -107,7 +107,7 @@ def correlate_models(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Decay:
-    """Error E(b) = a exp(-rate · b) + plateau of a budget of b samples."""
+    """The fitted error E(b) = a exp(-rate · b) + plateau of a budget of b samples."""
 
     a: float
     rate: float

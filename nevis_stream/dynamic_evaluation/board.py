@@ -239,14 +239,14 @@ def read_prices(path: Path, cache: EvaluationCache, unit: str) -> dict[str, floa
     if path.is_file() and not is_log(path) and get_file_kind(path) in (".csv", ".tsv", ".txt"):
         rows = read_rows(path, str(path), columns)
         if rows and "model" not in {cell.strip().casefold() for cell in rows[0][1]}:
-            return _of_table(path, columns, unit)
+            return _read_price_table(path, columns, unit)
     table = read_for(cache, path)
     if unit not in table.prices:
         raise BadInput(f"--prices={path}: has no prices in {unit}.")
     return dict(zip(table.samples, table.prices[unit].tolist(), strict=True))
 
 
-def _of_table(path: Path, columns: Mapping[str, str], unit: str) -> dict[str, float]:
+def _read_price_table(path: Path, columns: Mapping[str, str], unit: str) -> dict[str, float]:
     table, prices = read_table(path, str(path), columns), dict[str, float]()
     for line, cells in table.records():
         sample, text = cells["sample"], cells[unit]

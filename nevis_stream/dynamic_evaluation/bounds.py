@@ -1,6 +1,6 @@
 """Policies and predictors for studies, not methods to use: bounds, which look at every cell
-regardless of the budget, and the published script of Sort & Search, with its defects, the reference
-for the other methods.
+regardless of the budget; and the published script of Sort & Search, with its defects, which other
+methods are compared with.
 
 The script's grid of n' points starts at the remainder n - ⌊n/n'⌋ n', or at the centre of the first
 part where there is none, on an order with ties in falling order of the columns. Its threshold is

@@ -54,15 +54,15 @@ def read_for_method(method: Method, known: KnownModels, new: int) -> KnownModels
     if method.out_of_core:
         return known
     models, samples = known.shape
-    _check(
-        _fit(models, samples, new),
+    _check_memory(
+        _predict_bytes(models, samples, new),
         f"{method.name} learns from {models:,} × {samples:,} values in memory",
         "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
     )
     return InMemory(known.matrix(), known.groups, known.facts)
 
 
-def transpose(method: Method, known: KnownModels, new: int) -> np.ndarray:
+def read_to_transpose(method: Method, known: KnownModels, new: int) -> np.ndarray:
     """Returns the known models' values, [m, n], for a method that adds new samples: it learns from
     their transpose.
 
@@ -79,27 +79,27 @@ def transpose(method: Method, known: KnownModels, new: int) -> np.ndarray:
     needed = models * (4 * samples + 8 * new)
     hint = "A machine with more memory is needed"
     if not method.out_of_core:
-        needed += _fit(samples, models, new)
+        needed += _predict_bytes(samples, models, new)
         hint += ", or a method that needs less: --method=sort_and_search"
     work = f"{method.name} adds {new:,} samples from {models:,} × {samples:,} values in memory"
-    _check(needed, work, f"{hint}.")
+    _check_memory(needed, work, f"{hint}.")
     return known.matrix()
 
 
-def _fit(rows: int, columns: int, new: int) -> float:
-    """Returns the bytes that a fit to a matrix takes."""
+def _predict_bytes(rows: int, columns: int, new: int) -> float:
+    """Returns the bytes that a fit to a matrix takes, and the estimates of new models."""
     return PROGRAMS + columns * (2 * rows + BYTES_EACH * min(rows, MOST_MODELS) + 100 * new)
 
 
-def _check(needed: float, work: str, hint: str) -> None:
-    free = free_memory()
+def _check_memory(needed: float, work: str, hint: str) -> None:
+    free = get_free_memory()
     if free is not None and needed > free:
         raise BadInput(
             f"{work}: about {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free. {hint}"
         )
 
 
-def free_memory() -> int | None:
+def get_free_memory() -> int | None:
     """Returns the bytes of memory that a process can still get; None if the system does not
     report it.
     """
@@ -117,7 +117,7 @@ STAGES = {
 }
 
 
-class _Staged(Compute):
+class _StagedContext(Compute):
     """A context that reports each phase as it begins, except those inside another phase: the fits
     of a cross-validation are part of it.
     """
@@ -152,7 +152,7 @@ def make_staged_context(progress: Progress) -> Compute:
     Args:
       progress: is told the stages, of the values of `STAGES`, and each tenth of a long training.
     """
-    ctx = _Staged.standalone(path=("dynamic evaluation",))
+    ctx = _StagedContext.standalone(path=("dynamic evaluation",))
     ctx.report = progress
     return ctx
 
@@ -165,7 +165,7 @@ _folder: contextvars.ContextVar[Path | None] = contextvars.ContextVar("positions
 
 @contextlib.contextmanager
 def keep_positions(folder: Path) -> Iterator[None]:
-    """Inside the block trainings keep their positions in a folder, each in a checkpoint."""
+    """Inside the block trainings keep their positions, the states to continue from, in a folder."""
     token = _folder.set(folder)
     try:
         yield
@@ -173,7 +173,7 @@ def keep_positions(folder: Path) -> Iterator[None]:
         _folder.reset(token)
 
 
-def remove(folder: Path) -> None:
+def remove_positions(folder: Path) -> None:
     """Deletes the positions in a folder."""
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -199,7 +199,7 @@ def train(
     folder = _folder.get()
     path = None if folder is None else folder / name()
     state, done, flops = start, 0, 0
-    if path is not None and (saved := _read(path)) is not None:
+    if path is not None and (saved := _read_position(path)) is not None:
         leaves, done, flops = saved
         state = jax.tree.unflatten(jax.tree.structure(start), leaves)
         ctx.charge(flops)
@@ -215,7 +215,7 @@ def train(
     return state
 
 
-def _read(path: Path) -> tuple[list[np.ndarray], int, int] | None:
+def _read_position(path: Path) -> tuple[list[np.ndarray], int, int] | None:
     """Returns the leaves of a position, the number of parts done, and their FLOPs; None if there is
     no position or it is damaged.
     """
@@ -290,11 +290,11 @@ class StoredFit:
           key: a JAX key made from the seed.
           ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
-        evaluator = self._fitted(known, budget, key, ctx)
-        remove(self._unfinished)  # of a process killed after it had stored the fit
+        evaluator = self._fit(known, budget, key, ctx)
+        remove_positions(self._unfinished)  # of a process killed after it had stored the fit
         return evaluator
 
-    def _fitted(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
+    def _fit(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
         for part in self._flops.keys() - self._charged:
             if not part.startswith(ERRORS):  # these are part of the cost of a choice
                 ctx.charge(self._flops[part])
@@ -316,13 +316,13 @@ class StoredFit:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """
-        evaluator = self._fitted(known, budget, key, ctx)
+        evaluator = self._fit(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
         with keep_positions(self._unfinished):
             errors = evaluator.compute_errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
-        remove(self._unfinished)
+        remove_positions(self._unfinished)
         return errors
 
     def flops(self, budget: int) -> int:
@@ -338,7 +338,7 @@ class StoredFit:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before
         record = {"key": self.key, "flops": self._flops}
         checkpoint.write(self._path, {FIT: evaluator.tree}, record)
-        remove(self._unfinished)
+        remove_positions(self._unfinished)
 
 
 def find_fit(
@@ -347,20 +347,20 @@ def find_fit(
     known: KnownModels,
     seed: int,
     additions: Sequence[Addition],
-    kind: str = "",
+    suffix: str = "",
 ) -> StoredFit:
     """Returns the fit of a method in the directory of a cache, or of a part of one.
 
     Args:
       directory: of the cache; the fit is `fits/METHOD` in it.
       method, known, seed, additions: as of `StoredFit`.
-      kind: an ending of the name, of fits that are used for something else.
+      suffix: of the folder's name, for fits that are used for something else.
     """
     if (prices := known.facts.prices) is not None:
-        kind = f"-{prices.unit}{kind}"
+        suffix = f"-{prices.unit}{suffix}"
     elif known.facts.image is not None:  # earlier versions stored fits for single columns
-        kind = f"-images{kind}"
-    return StoredFit(directory / FOLDER / f"{method.name}{kind}", method, known, seed, additions)
+        suffix = f"-images{suffix}"
+    return StoredFit(directory / FOLDER / f"{method.name}{suffix}", method, known, seed, additions)
 
 
 @dataclass(frozen=True)
@@ -382,6 +382,15 @@ def evaluate(
 ) -> tuple[Estimates, OwnCost, Evaluator]:
     """Returns the estimates of new models, the FLOPs that the method computed itself, and the
     fitted method.
+
+    Args:
+      stored: the fit; it is made if it is not there.
+      known: the known models as the method reads them.
+      oracle: answers for the new models.
+      new: their number.
+      budget: number of samples asked of each.
+      seed: of the method's random choices.
+      progress: is told the stages.
     """
     evaluator, ctx, fit = prepare_evaluator(stored, known, budget, seed, progress)
     _, evaluation_key = jax.random.split(jax.random.key(seed))
@@ -408,12 +417,12 @@ def compute_cost(
     asking: Cost,
     own: int,
 ) -> dict[str, float | None]:
-    """Returns FLOPs spent and saved, and those of the method itself.
+    """Returns FLOPs spent and saved, None where they are not known, and those of the method itself.
 
     Args:
       asked_before: for each model, the number of its cells that were observed before.
       cells: for each model, the number of all its cells.
-      prices: for each model, FLOPs of an answer.
+      prices: for each model, FLOPs of an answer; None: not known.
       asking: cost of the answers.
       own: FLOPs that the method computed itself.
     """

@@ -49,7 +49,7 @@ class FittedBoard:
       method: its name.
       budget: number of samples asked of each model over all steps.
       seed: of the method's random choices.
-      prices: of the samples, where the budget is what they afford.
+      prices: of the samples, if `budget` is how many of them an amount in their unit buys.
       samples: ids of all of them, in the order to use; None: that of the cache.
 
     Attributes:
@@ -111,7 +111,7 @@ class FittedBoard:
         chosen = self._evaluator.next_query(Responses(query, values[None]), self._budget, self._key)
         return Substitutes(self.known, ~asked[None])(chosen)
 
-    def substitutes(self, query: Query, failed: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def choose_substitutes(self, query: Query, failed: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Returns similar samples in place of some, int64[number of failed].
 
         Args:
@@ -152,17 +152,17 @@ class FittedBoard:
                 by._evaluator, Responses(query, others[None]), values[None], self._budget
             )
         elif final and query.samples.shape[1] < self._budget:
-            estimates = self._of_fewer(answers)
+            estimates = self._estimate_from_fewer(answers)
         else:
             estimates = self._evaluator.predict(answers, self._budget)
         row = make_unknown_cells((self.known.shape[1],), self._scores)
         row[query.samples[0]] = values
         missing = failed / (failed + query.samples.shape[1])
-        means, reason = allow_for_missing(estimates[0], missing, self._part.unbounded)
+        estimate = estimates[0]
+        means, reason = allow_for_missing(estimate, missing, self._part.unbounded)
         if not self._part.unbounded:
             means = bound_means(row, means, self.known.facts).tolist()
-        of = estimates[0]
-        other = of.other
+        other = estimate.other
         if population is not None and final:
             widening = Widening(population, self.known, self._part.columns)
             means = widening.widen(means, row, estimates.values[0])
@@ -174,24 +174,24 @@ class FittedBoard:
         count = query.samples.shape[1]
         if other:
             other = tuple(self._part.unscale(each) for each in other)
-        holds_for = NOBODY if np.isnan(low) else of.holds_for
+        holds_for = NOBODY if np.isnan(low) else estimate.holds_for
         return Estimate(
             *(value, low, high, reason, count, self._cost, failed),
             holds_for=holds_for,
-            note=of.note,
+            note=estimate.note,
             other=other,
             mean_over=SAMPLES if population is None else str(population),
         )
 
-    def expected(self, query: Query, values: np.ndarray) -> np.ndarray:
+    def predict(self, query: Query, values: np.ndarray) -> np.ndarray:
         """Returns the expected value of each sample, from 0 to 1, float[n]; arguments as of
         `estimate`.
         """
         return self._evaluator.predict(Responses(query, values[None]), self._budget).values[0]
 
-    def _of_fewer(self, answers: Responses) -> Estimates:
+    def _estimate_from_fewer(self, answers: Responses) -> Estimates:
         """Returns the estimates where a model has no more samples with an answer: those of a budget
-        of as many, with similar samples in place of others, as `add_models` does.
+        of as many answers, with similar samples in place of others, as `add_models` does.
         """
         count = answers.samples.shape[1]
         row = make_unknown_cells((1, self.known.shape[1]), self._scores)
@@ -206,7 +206,7 @@ class FittedBoard:
 
 
 def digest_board(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
-    """Returns 16 hex digits that identify the values of a board's known models.
+    """Returns 16 hex digits that identify the values of a board's known models, `without` some.
 
     Raises:
       BadInput: its samples have no common mean, or several labels of an image are columns.

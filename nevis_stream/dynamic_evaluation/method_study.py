@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
+from nevis_stream.dynamic_evaluation.agreement import compute_mean_absolute_error, correlate_ranks
 from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
 from nevis_stream.dynamic_evaluation.known_models import InMemory
@@ -175,11 +175,11 @@ def measure_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
     """
     accuracy = facts.mean(truth)
     predicted = estimates.outcomes if truth.dtype == np.uint8 else estimates.values
-    spearman, kendall = rank_agreement(estimates.accuracy, accuracy)
+    spearman, kendall = correlate_ranks(estimates.accuracy, accuracy)
     slack = 1e-9
     inside = (estimates.low - slack <= accuracy) & (accuracy <= estimates.high + slack)
     return {
-        "mae": float(mean_absolute_error(predicted, truth).mean()),
+        "mae": float(compute_mean_absolute_error(predicted, truth).mean()),
         "accuracy_error": float(np.abs(estimates.accuracy - accuracy).mean()),
         "spearman": spearman,
         "kendall": kendall,

@@ -281,7 +281,7 @@ class Session:
         failed = ~track.answered
         if failed.any():
             try:
-                samples = self.fitted.substitutes(track.query, failed, track.asked)
+                samples = self.fitted.choose_substitutes(track.query, failed, track.asked)
             except TooFewAnswers:  # elsewhere there is always one, see `Track.is_complete`
                 lost = self._get_id(int(track.query.samples[0][failed][0]))
                 raise BadInput(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import check_priced, fit_method
+from nevis_stream.dynamic_evaluation.adding import check_can_be_priced, fit_method
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, copy_board, digest_board
 from nevis_stream.dynamic_evaluation.known_models import read_known
@@ -202,7 +202,7 @@ def begin(
 def _count_affordable(board: Board, method: str, prices: Prices) -> int:
     """Returns how many samples of each model a method asks for a budget in prices."""
     facts = board.cache.facts()
-    check_priced(facts)
+    check_can_be_priced(facts)
     known, _, _ = read_known(board.cache, facts.parts[0].columns, prices=prices)
     return methods.count_affordable(method, known)
 

@@ -110,5 +110,5 @@ def find_likely_failures(session: "Session", model: str | None = None) -> "pd.Da
         return rank_failures(samples, values, ~observed)
     query: Query = track.answered_query
     observed[query.samples[0]] = True
-    values = session.fitted.expected(query, track.values[track.answered])
+    values = session.fitted.predict(query, track.values[track.answered])
     return rank_failures(samples, values, observed)

@@ -379,7 +379,7 @@ class Stopping:
             fitted = self._fitted()
             if len(columns):
                 answers = values.astype(np.float32 if self._cache.scores else np.uint8)
-                found = fitted.expected(Query(columns[None]), answers)
+                found = fitted.predict(Query(columns[None]), answers)
             else:
                 total, seen = fitted.known.column_sums()
                 found = (total + 1) / (seen + 2)

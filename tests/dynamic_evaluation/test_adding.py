@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.adding import (
     add_models,
     add_samples,
-    complete_models,
+    find_complete_models,
     fit_method,
 )
 from nevis_stream.dynamic_evaluation.known_models import InMemory, find_known
@@ -176,7 +176,7 @@ def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(ca
     oracle = Counting(truth)
     assert add_models(cache, oracle.asks(["m11"], cache.samples), 1, "stratified_mean") == []
     assert not oracle.asked and read_additions(cache.directory) == accounts
-    (complete,) = complete_models(cache, ["m11", "m12"])
+    (complete,) = find_complete_models(cache, ["m11", "m12"])
     known = ordered()[:12].mean(axis=1)
     assert (complete.name, complete.models) == ("m11", 12)
     assert complete.accuracy == pytest.approx(correct.mean())
@@ -334,14 +334,14 @@ def test_accounts_merge_once(cache, tmp_path):
 
 
 def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
-    monkeypatch.setattr(fits, "free_memory", lambda: 1000)
+    monkeypatch.setattr(fits, "get_free_memory", lambda: 1000)
     oracle, samples = Counting(table(ordered(samples=N + 9))), [f"s{N + j}" for j in range(9)]
     asks = oracle.asks(table(ordered()).models[:-1], of(samples))
     with pytest.raises(
         BadInput, match="sort_and_search adds 9 samples from 11 × 90 .* 0.0 GB are free. A machine"
     ):
         add_samples(cache, samples, asks, 4)
-    monkeypatch.setattr(fits, "free_memory", lambda: 10**8)
+    monkeypatch.setattr(fits, "get_free_memory", lambda: 10**8)
     with pytest.raises(
         BadInput,
         match="recommended adds .* about 0.5 GB, .* needs less: --method=sort_and_search",

@@ -12,7 +12,7 @@ from tests.dynamic_evaluation.making import one_order, outcomes
 def test_error_of_cells():
     truth = np.array([[1, 1, 0, 0], [1, 0, 255, 255], [255] * 4], np.uint8)
     predicted = np.array([[0, 0, 1, 1], [1, 1, 0, 1], [1] * 4], np.uint8)
-    assert agreement.mean_absolute_error(predicted, truth) == pytest.approx(
+    assert agreement.compute_mean_absolute_error(predicted, truth) == pytest.approx(
         [1, 0.5, np.nan], nan_ok=True
     )
 
@@ -27,7 +27,7 @@ def test_the_right_number_of_ones_may_hide_the_worst_error_of_cells(truth):
     predicted = np.zeros_like(truth)
     predicted[0, np.argsort(truth[0], kind="stable")[: truth.sum()]] = 1
     assert predicted.sum() == truth.sum()
-    assert agreement.mean_absolute_error(predicted, truth)[0] == pytest.approx(
+    assert agreement.compute_mean_absolute_error(predicted, truth)[0] == pytest.approx(
         2 * min(fraction, 1 - fraction)
     )
 
@@ -43,14 +43,14 @@ def test_the_parts_bound_the_total(truth, data):
     parts = agreement.decompose(truth, order, predicted)
     assert (parts.total <= parts.aleatoric + parts.epistemic + 1e-12).all()
     assert (parts.aleatoric <= parts.total + 1e-12).all()  # no threshold beats the best
-    assert np.allclose(parts.total, agreement.mean_absolute_error(predicted, truth))
+    assert np.allclose(parts.total, agreement.compute_mean_absolute_error(predicted, truth))
 
 
 def test_rankings_agree_or_are_undefined():
-    assert agreement.rank_agreement([0.1, 0.2, 0.9], [0.3, 0.4, 0.5]) == (1, 1)
-    assert agreement.rank_agreement([0.9, 0.2, 0.1], [0.3, 0.4, 0.5]) == (-1, -1)
-    assert np.isnan(agreement.rank_agreement([0.5, 0.5], [0.3, 0.4])).all()
-    assert np.isnan(agreement.rank_agreement([0.5], [0.3])).all()
+    assert agreement.correlate_ranks([0.1, 0.2, 0.9], [0.3, 0.4, 0.5]) == (1, 1)
+    assert agreement.correlate_ranks([0.9, 0.2, 0.1], [0.3, 0.4, 0.5]) == (-1, -1)
+    assert np.isnan(agreement.correlate_ranks([0.5, 0.5], [0.3, 0.4])).all()
+    assert np.isnan(agreement.correlate_ranks([0.5], [0.3])).all()
 
 
 def test_correlations_of_models_equal_scipy():

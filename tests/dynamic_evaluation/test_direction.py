@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import add_models, complete_models, fit_method
+from nevis_stream.dynamic_evaluation.adding import add_models, find_complete_models, fit_method
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit, draw_outcomes
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix
@@ -48,7 +48,7 @@ def test_the_model_with_the_fewest_errors_is_the_first(tmp_path):
     cache = EvaluationCache(tmp_path / "c")
     assert cache.facts().lower.all()
     best, worst = f"m{ORDER[0]:02d}", f"m{ORDER[-1]:02d}"
-    places = {each.name: each.rank for each in complete_models(cache, [best, worst])}
+    places = {each.name: each.rank for each in find_complete_models(cache, [best, worst])}
     assert places[best] == 1 and places[worst] > 10
 
 

@@ -155,7 +155,7 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
     assert name.removeprefix(methods.GUARDED) in choice.CANDIDATES
     assert ": recommended 0." in reason
     first = chosen_for("m28")
-    monkeypatch.setattr(choice, "_errors", None)  # nothing is tried again
+    monkeypatch.setattr(choice, "_cross_validate", None)  # nothing is tried again
     second = chosen_for("m29")
     assert first.method == second.method == name and first.choice == second.choice is not None
     assert [each.reason for each in choices] == [reason] * 2

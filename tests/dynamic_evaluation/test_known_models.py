@@ -82,7 +82,7 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
     tracemalloc.stop()
     assert account.models == 598 and account.low is not None
     assert most < outcomes.size / 2
-    monkeypatch.setattr(fits, "free_memory", lambda: 10**8)
+    monkeypatch.setattr(fits, "get_free_memory", lambda: 10**8)
     with pytest.raises(
         BadInput, match="recommended learns from 598 × 20,000 .* 0.1 GB are free. Give --method="
     ):
