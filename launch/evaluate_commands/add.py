@@ -18,7 +18,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
-from nevis_stream.evaluation_cache.exchange import FileOracle, read_for
+from nevis_stream.evaluation_cache.exchange import FileOracle, read_for_cache
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
@@ -88,7 +88,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"{cache.directory}: has no model yet; to add some: python -m launch.evaluate import"
             f" FILE --cache={cache.directory}"
         )
-    table = read_for(cache, model, **get_reading_choices(values))
+    table = read_for_cache(cache, model, **get_reading_choices(values))
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
@@ -282,7 +282,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     cache = open_one_cache(Path(values.cache))
     oracles: dict[str, Oracle]
     if values.samples:
-        table = read_for(cache, values.samples, **get_reading_choices(values))
+        table = read_for_cache(cache, values.samples, **get_reading_choices(values))
         source = Path(values.samples)
         print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.session_records import check_no_copy
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import digest_errata, read_additions
-from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.values import join_words
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_one_cache
 from nevis_stream.queries.samples import is_observed
@@ -37,7 +37,7 @@ def amend(words: Sequence[str], values: FlagValues) -> None:
     """Gives cells of the cache --cache the values of a file."""
     cache, path = open_one_cache(Path(values.cache)), Path(words[0])
     check_no_copy(cache)
-    table = read_for(cache, path, **get_reading_choices(values))
+    table = read_for_cache(cache, path, **get_reading_choices(values))
     for kind, names, known in (
         ("model", table.models, {*cache.models()}),
         ("sample", table.samples, {*cache.samples()}),

@@ -13,8 +13,8 @@ from nevis_stream.evaluation_cache.additions import merge_additions
 from nevis_stream.evaluation_cache.entries import spread_provenance
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.facts import collect_facts, get_dataset, read_features
+from nevis_stream.evaluation_cache.files import format_source as as_text
 from nevis_stream.evaluation_cache.files import read_values
-from nevis_stream.evaluation_cache.files import show_source as as_text
 from nevis_stream.evaluation_cache.importers import describe_kinds_of_logs, is_log
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.evaluation_cache.records import Imported

@@ -25,7 +25,12 @@ from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.facts import name_groups, read_features, read_model_facts, repeat
+from nevis_stream.evaluation_cache.facts import (
+    find_repeat,
+    name_groups,
+    read_features,
+    read_model_facts,
+)
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry
@@ -85,7 +90,7 @@ def run_study(words: Sequence[str], values: FlagValues) -> None:
         _apply(Path(values.config), values)
     entry.use_compilation_cache()
     paths, folder = [Path(word) for word in words], Path(values.out)
-    if (name := repeat([path.stem for path in paths])) is not None:
+    if (name := find_repeat([path.stem for path in paths])) is not None:
         raise BadInput(
             f"two files are named {name!r}, and results are stored by name: rename one of them."
         )

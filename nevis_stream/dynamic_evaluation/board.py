@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
-from nevis_stream.evaluation_cache.exchange import import_file, read_for
+from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.values import ValueRange
@@ -240,7 +240,7 @@ def read_prices(path: Path, cache: EvaluationCache, unit: str) -> dict[str, floa
         rows = read_rows(path, str(path), columns)
         if rows and "model" not in {cell.strip().casefold() for cell in rows[0][1]}:
             return _read_price_table(path, columns, unit)
-    table = read_for(cache, path)
+    table = read_for_cache(cache, path)
     if unit not in table.prices:
         raise BadInput(f"--prices={path}: has no prices in {unit}.")
     return dict(zip(table.samples, table.prices[unit].tolist(), strict=True))

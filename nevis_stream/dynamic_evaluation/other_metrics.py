@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
-from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.facts import METRIC
 from nevis_stream.queries.oracle import Estimate, check_numbers
 from nevis_stream.queries.samples import is_observed
@@ -85,7 +85,7 @@ def _read_values(board: Board, path: Path, model: str) -> dict[str, float]:
         metrics = sorted(
             {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)} - {""}
         )
-    table = read_for(board.cache, path, metrics=metrics)
+    table = read_for_cache(board.cache, path, metrics=metrics)
     if len(table.models) > 1 and model not in table.models:
         raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")
     row = table.models.index(model) if model in table.models else 0

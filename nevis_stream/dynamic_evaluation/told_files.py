@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.samples import is_observed
@@ -54,7 +54,7 @@ def read_told_answers(
       session: which the answers are for.
       path: of the file, or a folder of logs.
       model: whose the answers are; None: the file says it, or there is only one.
-      reading: how values are read, arguments of `evaluation_cache.exchange.read_for`.
+      reading: how values are read, arguments of `evaluation_cache.exchange.read_for_cache`.
 
     Raises:
       BadInput: the file cannot be read, or it is not clear whose answers these are.
@@ -67,7 +67,7 @@ def read_told_answers(
         if get_file_kind(path) in (".csv", ".tsv", ".txt") and _has_answer_columns(path):
             return _read_csv_answers(session, path, model)
     try:
-        table = read_for(session.cache, path, **(reading or {}))
+        table = read_for_cache(session.cache, path, **(reading or {}))
     except BadInput as error:
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None

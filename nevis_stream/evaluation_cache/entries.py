@@ -13,7 +13,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
-from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, read_range, repeat
+from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, find_repeat, read_range
 from nevis_stream.evaluation_cache.index import (
     HASH_TABLE,
     MODEL_CHECKS,
@@ -124,7 +124,7 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
             raise BadInput(
                 f"{table}: {text!r} is not an id; an id is valid Unicode, not empty, without NUL."
             )
-    if (name := repeat(ids)) is not None:
+    if (name := find_repeat(ids)) is not None:
         raise BadInput(f"{table}: {name!r} occurs twice in one list.")
 
 

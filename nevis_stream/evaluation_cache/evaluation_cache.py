@@ -364,19 +364,19 @@ class EvaluationCache:
         provenances, features = entries.spread_provenance(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since
-        known = facts.collect_facts(provenances, features, about.get("dataset_weights"))
-        if not known.n:
-            return known
+        found = facts.collect_facts(provenances, features, about.get("dataset_weights"))
+        if not found.n:
+            return found
         if about.get("kind") == MULTI_LABEL:
-            return dataclasses.replace(known, image=number_images(self.samples(np.arange(known.n))))
-        return facts.with_prompts(known, provenances, lambda: self.samples(np.arange(known.n)))
+            return dataclasses.replace(found, image=number_images(self.samples(np.arange(found.n))))
+        return facts.add_prompts(found, provenances, lambda: self.samples(np.arange(found.n)))
 
     def has_one_mean(self) -> bool:
         """Returns whether all samples agree in direction and range and have one metric each."""
         with self.index.reading() as db:
             batches = [each for _, each in entries.read_batches(db)]
         kinds = {
-            (*facts.read_range(each), facts.state_direction(each) == facts.LOWER)
+            (*facts.read_range(each), facts.describe_direction(each) == facts.LOWER)
             for each in batches
         }
         metrics = {(facts.get_dataset(each), each.get(facts.METRIC)) for each in batches}

@@ -24,7 +24,7 @@ from nevis_stream.evaluation_cache import (
 )
 from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
-from nevis_stream.evaluation_cache.files import ValueTable, read_values, show_source
+from nevis_stream.evaluation_cache.files import ValueTable, format_source, read_values
 from nevis_stream.evaluation_cache.identity import TASKS, count_missing, merge_tasks
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.evaluation_cache.records import Imported
@@ -74,7 +74,7 @@ def import_file(
     """
     progress.stage("read")
     table = read_values(path, threshold, value_range, **how)
-    path = Path(show_source(path))
+    path = Path(format_source(path))
     vectors = table.features
     if features is not None:
         vectors, lines = features(table.samples)
@@ -125,7 +125,7 @@ def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     """
     provenances = table.sample_provenance or [{}] * len(table.samples)
     names = entries.find_names(db, table.samples, provenances)
-    places = dict(zip(names, map(table.place, table.samples), strict=True))
+    places = dict(zip(names, map(table.format_place, table.samples), strict=True))
     missing = entries.compare_samples(db, names, provenances, places.__getitem__)
     table = dataclasses.replace(table, samples=names)
     table, lines = _with_rows(table, entries.read_models(db))
@@ -212,7 +212,7 @@ def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     return dataclasses.replace(table, values=values, sample_provenance=provenances)
 
 
-def read_for(cache: EvaluationCache, path: str | Path, **how: Any) -> ValueTable:
+def read_for_cache(cache: EvaluationCache, path: str | Path, **how: Any) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
     kind as those of the cache, and what identifies a sample must agree.
 

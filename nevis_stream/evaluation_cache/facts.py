@@ -1,6 +1,6 @@
-"""Facts about samples and models: those that the provenance of samples gives (data set, group,
-metric, and the range of their scores), those of files, and the groups of models: those of one run,
-and runs that have copies of each other's models.
+"""Facts about samples and models: what the provenance of samples states (data set, group, metric,
+range of the scores), what files state (features of samples, columns about models), and the groups
+of models: those of one run are one group, and so are runs with copies of each other's models.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ HIGHER, LOWER = "higher is better", "lower is better"
 DATASET, GROUP = ("dataset", "dataset_id"), ("category", "subject", "class")
 
 
-def repeat(ids: Sequence[str]) -> str | None:
+def find_repeat(ids: Sequence[str]) -> str | None:
     """Returns the first id that occurs twice, or None."""
     seen: set[str] = set()
     for text in ids:
@@ -66,7 +66,7 @@ def format_range(provenance: Mapping[str, Any]) -> str:
     return f"{low:g} to {high:g}{scale}"
 
 
-def state_direction(provenance: Mapping[str, Any]) -> str:
+def describe_direction(provenance: Mapping[str, Any]) -> str:
     """Returns whether higher or lower values of samples are better; "" if it is not stated."""
     if (higher := provenance.get(DIRECTION)) is None:
         return ""
@@ -96,7 +96,7 @@ def collect_facts(
     rows = np.array([place[id(each)] for each in provenances], np.int64)
 
     def read_each(read: Callable[[Mapping[str, Any]], Any]) -> np.ndarray | None:
-        """Returns what is read of each sample; None if there is nothing."""
+        """Returns what `read` returns for each sample, [n]; None if that is always empty."""
         values = [read(each) for each in kinds.values()]
         return np.array(values)[rows] if any(values) else None
 
@@ -113,29 +113,34 @@ def collect_facts(
         group=read_each(lambda each: _find_first(each, GROUP)),
         low=low,
         high=high,
-        lower=read_each(lambda each: state_direction(each) == LOWER),
+        lower=read_each(lambda each: describe_direction(each) == LOWER),
         unbounded=read_each(lambda each: bool(each.get(UNBOUNDED))),
         dataset_weights=weights,
     )
 
 
-def with_prompts(
-    known: SampleFacts,
+def add_prompts(
+    facts: SampleFacts,
     provenances: Sequence[Mapping[str, Any]],
     ids: Callable[[], Sequence[str]],
 ) -> SampleFacts:
-    """Returns facts with the metric and the prompt of each column, if a prompt has several metrics:
-    their columns are called PROMPT#METRIC, or the first one PROMPT.
+    """Returns facts with the metric and the prompt of each column, if a prompt has several metrics;
+    else the facts as they are. Their columns are called PROMPT#METRIC, or the first one PROMPT.
+
+    Args:
+      facts: about n samples.
+      provenances: of each sample.
+      ids: returns the samples' ids; only called where samples have different metrics.
     """
     metrics = [str(each.get(METRIC) or "") for each in provenances]
     if len(set(metrics)) < 2:
-        return known
+        return facts
     prompts = [name.removesuffix(f"#{of}") for name, of in zip(ids(), metrics, strict=True)]
     place = {name: number for number, name in enumerate(dict.fromkeys(prompts))}
     if len(place) == len(prompts):
-        return known
+        return facts
     prompt = np.array([place[name] for name in prompts], np.int64)
-    return dataclasses.replace(known, metric=np.array(metrics), prompt=prompt)
+    return dataclasses.replace(facts, metric=np.array(metrics), prompt=prompt)
 
 
 def _find_first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -159,7 +164,7 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
         raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
     ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
     features = check_features(path, arrays["features"], ids)
-    if (name := repeat(ids)) is not None:
+    if (name := find_repeat(ids)) is not None:
         raise BadInput(f"{path}: sample {name!r} occurs twice.")
     columns = {sample: column for column, sample in enumerate(samples)}
     by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
@@ -238,7 +243,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]
     if len(names) < 2:
         raise BadInput(f"{path}: needs the column `model` and at least one other.")
-    if (name := repeat([row["model"] for row in rows])) is not None:
+    if (name := find_repeat([row["model"] for row in rows])) is not None:
         raise BadInput(f"{path}: model {name!r} occurs twice.")
     by_model = {row["model"]: row for row in rows}
     if not by_model.keys() & set(models):
@@ -250,7 +255,8 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     }
 
 
-DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
+# two groups are one if at least this fraction of the models of either has duplicates in the other
+DUPLICATE_FRACTION = 0.5
 
 
 def read_groups(
@@ -284,12 +290,12 @@ def name_groups(cache: "EvaluationCache") -> str:
 
 
 def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns the groups; two of them get one name if one has duplicates of at least half of
+    """Returns each model's group; two groups get one name if one has duplicates of at least half of
     the other's models.
 
     Args:
       groups: of m models.
-      outcomes: m rows, equal for duplicates.
+      outcomes: a row of each model, equal for duplicates and for them only.
     """
     holders: dict[bytes, set[str]] = defaultdict(set)
     sizes: Counter[str] = Counter()
@@ -303,13 +309,13 @@ def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[
     )
     names = {group: group for group in groups}
 
-    def first(group: str) -> str:
+    def find_first(group: str) -> str:
         while names[group] != group:
             group = names[group]
         return group
 
     for (first_group, second_group), count in shared.items():
-        if count >= DUPLICATES * min(sizes[first_group], sizes[second_group]):
-            low, high = sorted((first(first_group), first(second_group)))
+        if count >= DUPLICATE_FRACTION * min(sizes[first_group], sizes[second_group]):
+            low, high = sorted((find_first(first_group), find_first(second_group)))
             names[high] = low
-    return [first(group) for group in groups]
+    return [find_first(group) for group in groups]

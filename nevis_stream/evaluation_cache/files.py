@@ -27,8 +27,8 @@ from nevis_stream.evaluation_cache.facts import (
     METRIC,
     UNBOUNDED,
     check_features,
+    find_repeat,
     remark_on_features,
-    repeat,
 )
 from nevis_stream.evaluation_cache.importers import describe_kinds_of_logs, is_log, read_logs
 from nevis_stream.evaluation_cache.records import LeftOut, list_names
@@ -37,10 +37,10 @@ from nevis_stream.evaluation_cache.values import (
     NONE,
     Ranges,
     ValueRange,
+    add_directions,
     find_percentages,
     join_words,
     scale_unbounded,
-    state_directions,
 )
 from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from nevis_stream.storage.reading import explain_absence, load_array, parse_json, read_npz
@@ -54,7 +54,7 @@ _OF_SAMPLES = (
     *(sample_facts.HASH, *sample_facts.RANGE, UNBOUNDED),
 )
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
-UNKNOWN_ERRORS, WRONG_ERRORS = ERRORS = ("unknown", "wrong")  # what samples with an error count
+UNKNOWN_ERRORS, WRONG_ERRORS = ERRORS = ("unknown", "wrong")  # what cells with an error count as
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class ValueTable:
       values: uint8[m, n] of outcomes, 0, 1 and 255; or float32[m, n] of outcomes and scores scaled
         to [0, 1], with NaN.
       confidence: float16[m, n] with NaN, or None.
-      model_provenance, sample_provenance: m and n of them.
+      model_provenance, sample_provenance: m and n of them; [] if the file states none.
       predicted: uint8[m, n] or float32[m, n] of predicted values, or None.
       features: float32[n, d], NaN for a sample without features, or None.
       remarks: lines for people about the content of the file.
       left_out: what of the file was not read.
-      places: of each sample in the file, for messages.
+      places: by sample, its place in the file, for messages.
       prices: by unit, what each sample costs, float64[n], NaN where the file does not say it.
     """
 
@@ -89,7 +89,7 @@ class ValueTable:
     places: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def place(self, sample: str) -> str:
+    def format_place(self, sample: str) -> str:
         """Returns the place of a sample in the file, for example ", line 3"; "" if unknown."""
         return f", {self.places[sample]}," if sample in self.places else ""
 
@@ -134,7 +134,7 @@ def read_values(
       lower_is_better: metrics or data sets of which lower values are better, or "all".
       ignored: columns of a table that are not read.
       tasks: the only tasks (data sets) that are read; all if there is none.
-      errors: what samples count that ended in an error: "unknown", or "wrong", the worse end of
+      errors: what cells count as that ended in an error: "unknown", or "wrong", the worse end of
         their range.
 
     Raises:
@@ -142,9 +142,10 @@ def read_values(
         sample and value.
     """
     logs = [] if isinstance(path, str | Path) else sorted(path)
-    path, ranges = Path(show_source(path)), Ranges.of(value_range)
+    path, ranges = Path(format_source(path)), Ranges.of(value_range)
     kind = get_file_kind(path)
-    maybe_log = kind == ".parquet" or kind not in _READERS  # no log is called as other tables are
+    # of the endings of tables a log has only this one
+    maybe_log = kind == ".parquet" or kind not in _READERS
     if logs or (maybe_log and path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS
         raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
@@ -168,13 +169,13 @@ def read_values(
             raise BadInput(f"{path}: has {reason}")
         if (name := next((each for each in ids if "\0" in each), None)) is not None:
             raise BadInput(f"{path}: the {kind_of_id} id {name!r} contains a NUL character.")
-        if (name := repeat(ids)) is not None:
+        if (name := find_repeat(ids)) is not None:
             raise BadInput(f"{path}: {kind_of_id} {name!r} occurs twice.")
-    ranges.check(path, raw.sample_provenance)
-    remarks = state_directions(path, raw, lower_is_better, by_name=kind in _READERS)
+    ranges.check_names(path, raw.sample_provenance)
+    remarks = add_directions(path, raw, lower_is_better, by_name=kind in _READERS)
     remarks += scale_unbounded(raw, ranges)
     raw.remarks = [*remarks, *raw.remarks]
-    return _check(path, raw, threshold, ranges, errors)
+    return _interpret(path, raw, threshold, ranges, errors)
 
 
 def get_file_kind(path: Path) -> str:
@@ -187,7 +188,7 @@ def get_file_kind(path: Path) -> str:
 
 
 def _keep_tasks(path: Path, raw: RawTable, tasks: Sequence[str]) -> RawTable:
-    """Leaves out the samples of other data sets than those of --tasks."""
+    """Returns a table without the samples of other data sets than those of --tasks."""
     if not tasks:
         return raw
     datasets = [sample_facts.get_dataset(each) for each in raw.sample_provenance]
@@ -205,12 +206,12 @@ def _keep_tasks(path: Path, raw: RawTable, tasks: Sequence[str]) -> RawTable:
     return raw.take(kept)
 
 
-def show_source(path: str | Path | Sequence[Path]) -> str:
-    """Returns the path of a file, or of several logs, as people read it."""
+def format_source(path: str | Path | Sequence[Path]) -> str:
+    """Returns the path of a file, or the first few of several logs, as text for people."""
     return str(path) if isinstance(path, str | Path) else list_names(sorted(map(str, path)))
 
 
-def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
+def _read_npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
     arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
     if missing or not {"correct", "score"} & set(arrays):
@@ -240,18 +241,18 @@ def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
         models,
         samples,
         values,
-        _provenance(path, arrays, "model_provenance", _OF_MODELS, shape[0]),
-        _provenance(path, arrays, "sample_provenance", _OF_SAMPLES, shape[1]),
+        _read_provenance(path, arrays, "model_provenance", _OF_MODELS, shape[0]),
+        _read_provenance(path, arrays, "sample_provenance", _OF_SAMPLES, shape[1]),
         arrays.get("confidence"),
         arrays.get("predicted"),
         None if features is None else check_features(path, features, samples),
         remarks=["`score` is read, not `correct`"] if {"correct", "score"} <= set(arrays) else [],
-        coded=True,
+        has_unknown_code=True,
     )
 
 
-def _npy(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
-    """Reads a bare matrix, as `matrix_files` names its models and samples."""
+def _read_npy(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
+    """Reads a bare matrix, whose models and samples are named as by `matrix_files`."""
     try:
         values = load_array(path, mapped=False)
     except (OSError, ValueError, EOFError) as error:
@@ -266,22 +267,24 @@ def _npy(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
         for kind, size in zip(("model", "sample"), values.shape, strict=True)
     )
     provenances: list[list[dict[str, Any]]] = [[{} for _ in names] for names in (models, samples)]
-    return RawTable(models, samples, values.astype(np.float64), *provenances, coded=True)
+    return RawTable(models, samples, values.astype(np.float64), *provenances, has_unknown_code=True)
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str], Mapping[str, float] | None], RawTable]] = {
-    ".npz": _npz,
-    ".npy": _npy,
+    ".npz": _read_npz,
+    ".npy": _read_npy,
     ".csv": read_csv,
     ".tsv": read_csv,
     ".parquet": read_parquet,
 }
 
 
-def _provenance(
+def _read_provenance(
     path: Path, arrays, name: str, columns: tuple[str, ...], size: int
 ) -> list[dict[str, Any]]:
-    """Returns provenance from JSON texts, `name`, and from arrays of their own, `columns`."""
+    """Returns `size` provenances: JSON texts of the array `name`, and values of the arrays
+    `columns`.
+    """
     provenances: list[dict[str, Any]] = [{} for _ in range(size)]
     if name in arrays:
         try:
@@ -300,27 +303,27 @@ def _provenance(
     return provenances
 
 
-def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) -> ValueTable:
-    """Checks values, decides which are outcomes and which are scores, and scales scores to
-    [0, 1].
+def _interpret(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) -> ValueTable:
+    """Returns the content of a file with its values checked, told apart as outcomes or scores, and
+    scaled to [0, 1]; arguments as of `read_values`.
     """
-    low, high, kinds = _ranges(path, raw, ranges)
+    low, high, kinds = _find_ranges(path, raw, ranges)
     values = raw.values
     if raw.failed:
-        raw.remarks.append(_count_failed(path, raw, low, high, errors))
-    coded = (high < UNKNOWN) if raw.coded else (low == 0) & (high == 1)
-    values[(values == UNKNOWN) & coded] = np.nan
+        raw.remarks.append(_set_failed(path, raw, low, high, errors))
+    has_unknown_code = (high < UNKNOWN) if raw.has_unknown_code else (low == 0) & (high == 1)
+    values[(values == UNKNOWN) & has_unknown_code] = np.nan
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         outside = known & ~((values >= low) & (values <= high))
     if outside.any():
         i, k = np.argwhere(outside)[0]
         raise BadInput(
-            f"{path}{raw.place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
+            f"{path}{raw.format_place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
             f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If the scores have"
             " another range, state it in columns (or arrays) `low` and `high`, or by"
-            f" --range={_range_name(raw, kinds, k)}LOW,HIGH; or"
-            f" --range={_range_name(raw, kinds, k)}none if the metric has no bounds."
+            f" --range={_format_range_name(raw, kinds, k)}LOW,HIGH; or"
+            f" --range={_format_range_name(raw, kinds, k)}none if the metric has no bounds."
         )
     scale_lines = find_percentages(path, raw, kinds, low, high)
     has_values = known.any(axis=1)
@@ -335,7 +338,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
     # for one data set and metric either all values are outcomes, or all are scores
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
-    remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
+    remarks = [*_describe_content(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
     if raw.features is not None:
         remarks += remark_on_features(raw.features)
     confidence = raw.confidence
@@ -352,7 +355,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
                 f"--threshold={threshold:g} is outside the range {low[k]:g} to {high[k]:g} of"
                 f" sample {raw.samples[k]!r}."
             )
-        remarks.append(_threshold(values[:, scores][known[:, scores]], threshold))
+        remarks.append(_describe_threshold(values[:, scores][known[:, scores]], threshold))
         confidence = scaled.astype(np.float16) if confidence is None else confidence
         scaled = np.where(known, values > np.where(scores, threshold, 0.5), np.nan)
         scores[:] = False
@@ -378,20 +381,24 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
         raw.features,
         tuple(remarks),
         tuple(raw.left_out),
-        raw.places_of_samples(),
+        raw.find_sample_places(),
         raw.prices,
     )
 
 
-def _range_name(raw: RawTable, kinds: np.ndarray, column: int) -> str:
-    """Returns what --range needs before the range of a sample: nothing if all are of one kind."""
+def _format_range_name(raw: RawTable, kinds: np.ndarray, column: int) -> str:
+    """Returns what --range needs before the range of a sample: "NAME=", or "" if all are of one
+    kind.
+    """
     provenance = raw.sample_provenance[column]
     name = sample_facts.get_dataset(provenance) or str(provenance.get(METRIC) or "")
     return f"{name}=" if name and (kinds != kinds[column]).any() else ""
 
 
-def _count_failed(path: Path, raw: RawTable, low, high, errors: str) -> str:
-    """Sets cells that ended in an error, if they count as wrong; returns a line for people."""
+def _set_failed(path: Path, raw: RawTable, low, high, errors: str) -> str:
+    """Sets cells that ended in an error to the worse end of their range if they count as wrong;
+    returns a line for people.
+    """
     cells = plural(len(raw.failed), "cell")
     if errors != WRONG_ERRORS:
         return f"{cells} whose evaluation ended in an error: unknown; --errors=wrong counts them"
@@ -407,7 +414,9 @@ def _count_failed(path: Path, raw: RawTable, low, high, errors: str) -> str:
     return f"{cells} whose evaluation ended in an error: count as wrong (--errors=wrong)"
 
 
-def _ranges(path: Path, raw: RawTable, ranges: Ranges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _find_ranges(
+    path: Path, raw: RawTable, ranges: Ranges
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the lower and the upper end of each sample's range, float64[n] each, and the number
     of its data set and metric, int64[n].
     """
@@ -432,8 +441,8 @@ def _ranges(path: Path, raw: RawTable, ranges: Ranges) -> tuple[np.ndarray, np.n
     return ends[0], ends[1], numbers
 
 
-def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
-    """Yields lines for people about the content of a file."""
+def _describe_content(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
+    """Yields lines for people about the content of a file; arrays as in `_interpret`."""
     holes = known.size - int(known.sum())
     yield f"{plural(len(raw.models), 'model')} × {plural(len(raw.samples), 'sample')}" + (
         f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
@@ -452,14 +461,14 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
         if provenance.get(UNBOUNDED):
             value_type = f"scores without bounds (scale {low[k]:g} to {high[k]:g})"
-        better = sample_facts.state_direction(provenance) or f"{HIGHER} (not stated)"
+        better = sample_facts.describe_direction(provenance) or f"{HIGHER} (not stated)"
         cells = known & (kinds == kind)
         mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
         yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}; {better}"
 
 
-def _threshold(scores: np.ndarray, threshold: float) -> str:
-    """Returns what scores, float64[k], lose when they become outcomes."""
+def _describe_threshold(scores: np.ndarray, threshold: float) -> str:
+    """Returns a line on what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (
         f"real-valued scores became outcomes, 1 if above {threshold:g}: {near.mean():.1%} of the"

@@ -27,9 +27,9 @@ from nevis_stream.evaluation_cache.facts import (
     HASH,
     METRIC,
     RANGE,
+    describe_direction,
     format_range,
     get_dataset,
-    state_direction,
 )
 
 Provenance = Mapping[str, Any]
@@ -45,7 +45,7 @@ def describe(provenance: Provenance) -> dict[str, str]:
     texts = {
         "data set": get_dataset(provenance),
         "metric": str(provenance.get(METRIC) or ""),
-        "direction": state_direction(provenance),
+        "direction": describe_direction(provenance),
         "content": str(provenance.get(HASH) or ""),
         "range": format_range(provenance),
     }

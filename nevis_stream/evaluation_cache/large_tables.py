@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # imported where a file is large: importing it takes a third 
     import pandas as pd
 
 LARGE = 1 << 22  # bytes; a smaller file is read by `tables`
-_BYTES, _ROWS = 1 << 24, 1 << 20  # of a block
-_KEY = ("dataset", "sample", METRIC)
+_BLOCK_BYTES, _BLOCK_ROWS = 1 << 24, 1 << 20  # read in one step
+_KEY_COLUMNS = ("dataset", "sample", METRIC)
 
 
 class Cells(NamedTuple):
@@ -31,7 +31,7 @@ class Cells(NamedTuple):
       models: m ids, in the order of the file.
       keys: data set, id and metric of n samples, in the order of the file.
       values: float64[m, n], NaN where unknown.
-      lines: int32[m, n], the first line of each cell; 0 where there is none.
+      lines: int32[m, n], the first line of the file with each cell; 0 where there is none.
       repeats: number of repeated cells.
     """
 
@@ -45,27 +45,27 @@ class Cells(NamedTuple):
 def read_cells(
     path: Path, delimiter: str, header: Sequence[str], value: str, skipped: Sequence[int] = ()
 ) -> Cells | None:
-    """Returns the cells of a csv file; None if it is not plain.
+    """Returns the cells of a csv file; None if it is not plain, as the module says.
 
     Args:
       path: of the file.
       delimiter: between its fields.
       header: its columns.
       value: the column of values.
-      skipped: places of columns that are not read.
+      skipped: numbers of columns that are not read, from 0.
     """
     read = [name for k, name in enumerate(header) if k not in skipped]
-    plain = {"model", *_KEY, value}
+    plain = {"model", *_KEY_COLUMNS, value}
     if {"model", "sample", value} - {*read} or {*read} - plain or len({*read}) < len(read):
         return None
     if (rows := _count_rows(path, delimiter, len(header))) is None:
         return None
     # a column that is not there has one name, ""
-    numbered: dict[str, dict] = {k: {} if k in read else {"": 0} for k in ("model", *_KEY)}
+    numbered: dict[str, dict] = {k: {} if k in read else {"": 0} for k in ("model", *_KEY_COLUMNS)}
     keys: dict[tuple[int, ...], int] = {}
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     try:
-        for chunk in _chunks(path, delimiter, header, value, skipped):
+        for chunk in _read_chunks(path, delimiter, header, value, skipped):
             absent = np.zeros(len(chunk), np.int64)
             codes = {
                 name: _number(chunk[name], known) if name in chunk else absent
@@ -73,7 +73,7 @@ def read_cells(
             }
             if any(each.min() < 0 for each in codes.values()):
                 return None  # an empty or missing name
-            columns = np.stack([codes[name] for name in _KEY])
+            columns = np.stack([codes[name] for name in _KEY_COLUMNS])
             samples = _number_keys(columns, keys)
             values = chunk[value].to_numpy(np.float64)
             parts.append((codes["model"].astype(np.int32), samples.astype(np.int32), values))
@@ -83,12 +83,20 @@ def read_cells(
     if len(model) != rows:  # blank lines, or lines that are not what they seem
         return None
     names = {name: list(each) for name, each in numbered.items()}
-    triples = [tuple(names[k][code] for k, code in zip(_KEY, key, strict=True)) for key in keys]
+    triples = [
+        tuple(names[k][code] for k, code in zip(_KEY_COLUMNS, key, strict=True)) for key in keys
+    ]
     return _arrange(names["model"], triples, model, sample, values)
 
 
 def _arrange(models, keys, model, sample, values) -> Cells | None:
-    """Returns cells as matrices; None if a cell has two values."""
+    """Returns cells as matrices, given row, column and value of each; None if one has two values.
+
+    Args:
+      models, keys: as of `Cells`.
+      model, sample: int32[k].
+      values: float64[k].
+    """
     shape = len(models), len(keys)
     cells = model.astype(np.int64) * shape[1] + sample
     matrix, lines = np.full(shape, np.nan), np.zeros(shape, np.int32)
@@ -113,8 +121,8 @@ def _count_rows(path: Path, delimiter: str, fields: int) -> int | None:
     separator, newline = delimiter.encode()[0], ord("\n")
     try:
         with _open(path) as file:
-            while block := file.read(_BYTES):
-                block += file.readline(_BYTES)
+            while block := file.read(_BLOCK_BYTES):
+                block += file.readline(_BLOCK_BYTES)
                 if b'"' in block or b"\0" in block:
                     return None
                 if not block.endswith(b"\n"):
@@ -131,7 +139,9 @@ def _count_rows(path: Path, delimiter: str, fields: int) -> int | None:
     return rows
 
 
-def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> "Iterator[pd.DataFrame]":
+def _read_chunks(
+    path: Path, delimiter: str, header, value: str, skipped
+) -> "Iterator[pd.DataFrame]":
     import pandas as pd
 
     kept = [k for k in range(len(header)) if k not in skipped]
@@ -147,7 +157,7 @@ def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> "Iterato
             na_values={value: [""]},
             index_col=False,
             encoding="utf-8-sig",
-            chunksize=_ROWS,
+            chunksize=_BLOCK_ROWS,
         )
 
 

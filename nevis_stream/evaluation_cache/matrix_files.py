@@ -1,7 +1,8 @@
 """Imports bare matrices, .npy files of models × samples without names, block by block.
 
 Sort & Search is published as such a matrix of outcomes, A.npy, with the numbers of the models that
-it ranks by, rank_idx_*.npy: `rows` reads these alone, so that the others can be added as new.
+it ranks by, rank_idx_*.npy: given these as `rows` only they are imported, so that the others can be
+added as new models.
 """
 
 import sqlite3
@@ -20,11 +21,11 @@ from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
 
-_BYTES = 1 << 23  # of a block, as numbers of its file
+_BLOCK_BYTES = 1 << 23  # of the file that are read in one step
 
 
 class MatrixFile:
-    """A matrix in a .npy file, which is read by rows of the file.
+    """A matrix in a .npy file, of which some rows are read at a time.
 
     Args:
       path: of the file.
@@ -58,10 +59,12 @@ class MatrixFile:
         if path.stat().st_size < self._start + size:
             raise BadInput(f"{path}: is cut short; {size:,} bytes of numbers are expected.")
 
-    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yields models, or samples if not `by_model`, and their values, a row for each."""
+    def read_blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yields the numbers of models, or of samples if not `by_model`, and their values, a row
+        for each, in the type of the file.
+        """
         count, width = self.shape if self.by_model else self.shape[::-1]
-        size = max(1, _BYTES // (width * self._type.itemsize))
+        size = max(1, _BLOCK_BYTES // (width * self._type.itemsize))
         for start in range(0, count, size):
             rows = min(size, count - start)
             offset = self._start + start * width * self._type.itemsize
@@ -83,7 +86,7 @@ def import_matrix(
     Args:
       cache: the cache, or its directory, in which it is created once the file has been read.
       path: of the matrix: outcomes 0 and 1, 255 or NaN unknown; or scores.
-      ranges: of the scores; None: 0 to 1.
+      ranges: its default is that of the scores; None: 0 to 1.
       rows: a .npy file with the numbers of the models that are read; None: all.
       progress: is told the stages.
 
@@ -94,7 +97,9 @@ def import_matrix(
     matrix, ends = MatrixFile(path), (ranges or Ranges()).default
     if ends == NONE:
         raise BadInput(f"{path}: --range=none; a bare matrix needs a range of its scores.")
-    chosen = np.arange(matrix.shape[0]) if rows is None else _numbers(rows, matrix.shape[0])
+    chosen = (
+        np.arange(matrix.shape[0]) if rows is None else _read_row_numbers(rows, matrix.shape[0])
+    )
     are_outcomes, mean = _examine(matrix, ends)
     kind = "outcomes" if are_outcomes else "scores from {:g} to {:g}".format(*ends or (0, 1))
     record = Imported(
@@ -114,9 +119,9 @@ def import_matrix(
         columns = entries.add_samples(db, samples, [provenance] * len(samples))
         places = [entries.add_model(db, model, {"file": path.name}) for model in models]
         numbers = list(zip(models, places, strict=True))
-        for part, values in matrix.blocks():
+        for part, values in matrix.read_blocks():
             progress.stage(f"write {part.stop:,}")
-            values = values if are_outcomes else _scaled(values, ends or (0.0, 1.0))
+            values = values if are_outcomes else _scale(values, ends or (0.0, 1.0))
             _write(db, cache, matrix.by_model, part, values, chosen, numbers, columns)
         records.add_imports(db, [record])
     return record
@@ -125,7 +130,15 @@ def import_matrix(
 def _write(
     db: sqlite3.Connection, cache, by_model: bool, part: slice, values, chosen, numbers, columns
 ) -> None:
-    """Writes a block: some models on all samples, or all models on some samples."""
+    """Writes a block of the file, `values` of models or samples `part`, for the chosen models.
+
+    Args:
+      db, cache: where it is written.
+      by_model, part, values: see `MatrixFile`.
+      chosen: int64[m], the ascending numbers of the models that are read.
+      numbers: their ids and rows in the cache.
+      columns: int64[n], of all samples in the cache.
+    """
     if not by_model:
         planes = {CORRECT: np.ascontiguousarray(values.T[chosen])}
         cells.write(db, cache.cells, OBSERVED, numbers, columns[part], planes)
@@ -136,8 +149,8 @@ def _write(
         cells.write(db, cache.cells, OBSERVED, numbers[first:end], columns, planes)
 
 
-def _numbers(path: Path, models: int) -> np.ndarray:
-    """Returns the ascending numbers of rows in a file."""
+def _read_row_numbers(path: Path, models: int) -> np.ndarray:
+    """Returns int64, the ascending numbers of models that a .npy file lists, of `models` models."""
     try:
         rows = np.sort(load_array(path, mapped=False).ravel())
     except (OSError, ValueError, EOFError) as error:
@@ -150,14 +163,15 @@ def _numbers(path: Path, models: int) -> np.ndarray:
 
 
 def _examine(matrix: MatrixFile, ends) -> tuple[bool, float]:
-    """Returns whether all values are outcomes, and the mean of the known ones.
+    """Returns whether all values are outcomes, and the mean of the known ones, given the ends of
+    their range (None: 0 and 1).
 
     Raises:
       BadInput: a value is not in the range.
     """
     are_outcomes, total, count = ends in (None, (0.0, 1.0)), 0.0, 0
     low, high = ends or (0.0, 1.0)
-    for part, values in matrix.blocks():
+    for part, values in matrix.read_blocks():
         known = ~np.isnan(values) if values.dtype.kind == "f" else np.True_
         if (low, high) == (0.0, 1.0) and values.dtype != bool:
             known = known & (values != UNKNOWN)
@@ -177,8 +191,8 @@ def _examine(matrix: MatrixFile, ends) -> tuple[bool, float]:
     return are_outcomes, total / count
 
 
-def _scaled(values: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
-    """Returns scores scaled to 0 to 1, NaN where unknown."""
+def _scale(values: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
+    """Returns float32, scores scaled from a range to 0 to 1, NaN where unknown."""
     low, high = ends
     numbers = values.astype(np.float32)
     if (low, high) == (0.0, 1.0):

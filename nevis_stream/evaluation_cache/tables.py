@@ -8,7 +8,7 @@ false), `hash` (of the sample's content), `category`, `subject` or `class` (a gr
 `seconds` (of the cell; a sample's price is their mean). Values of several rows that a column
 `trial` or `epoch` numbers are averaged.
 
-Rows and columns of summaries (average, rank, …) are left out, which is said.
+Rows and columns of summaries (average, rank, …) are left out; `left_out` says so.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import large_tables
-from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE, repeat
+from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE, find_repeat
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.values import (
-    COLUMNS,
-    SUMMARIES,
-    Numbers,
+    COLUMN_WORDS,
+    SUMMARY_WORDS,
+    NumberReader,
     average_known,
-    find_means,
+    find_mean_columns,
     is_row_number,
     is_summary,
     join_words,
@@ -36,11 +36,11 @@ from nevis_stream.evaluation_cache.values import (
 from nevis_stream.queries.prices import UNITS
 from nevis_stream.storage.tables import find_first_line, parse_rows, read_header, read_text
 
-_VALUE = ("score", "outcome")
+_VALUES = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", "cluster", HASH)
 TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
-_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, *UNITS}
-_LONG |= {"confidence", "group"}
+_COLUMNS = {"model", "sample", *_VALUES, *_TEXTS, *RANGE, DIRECTION, *TRIALS, *UNITS}
+_COLUMNS |= {"confidence", "group"}  # of a table with a row for each cell
 PERCENT = (0.0, 100.0)  # the range of values with percent signs
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
@@ -53,12 +53,12 @@ class RawTable:
       models, samples: ids.
       values: float64[m, n] as in the file, NaN where unknown.
       model_provenance, sample_provenance: m and n of them; a sample's may have `low` and `high`.
-      confidence, predicted: [m, n], or None.
+      confidence, predicted: float or uint8 [m, n], or None.
       features: float32[n, d], or None.
       repeats: number of repeated cells.
-      remarks: further lines for people.
+      remarks: lines for people about the content of the file.
       left_out: what of the file is not read.
-      places: the place in the file of each model's row, or of each cell (row, column).
+      places: by row of a model, or (row, column) of a cell, its place in the file ("line 3").
       coded: whether 255 stands for an unknown value in all ranges without it, not only in 0 to 1.
       failed: rows and columns of cells whose evaluation ended in an error.
       lines: int32[m, n], in place of `places`: the line of each cell; 0 where there is none.
@@ -77,19 +77,19 @@ class RawTable:
     remarks: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     places: dict[Any, str] = field(default_factory=dict)
-    coded: bool = False
+    has_unknown_code: bool = False
     failed: list[tuple[int, int]] = field(default_factory=list)
     lines: np.ndarray | None = None
     prices: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def place(self, row: int, column: int) -> str:
+    def format_place(self, row: int, column: int) -> str:
         """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
         if self.lines is not None:
             return f", line {self.lines[row, column]}" if self.lines[row, column] else ""
         place = self.places.get((row, column)) or self.places.get(row)
         return f", {place}" if place else ""
 
-    def places_of_samples(self) -> dict[str, str]:
+    def find_sample_places(self) -> dict[str, str]:
         """Returns the first place of each sample in the file, where it is known."""
         if self.lines is not None:
             first = np.where(self.lines, self.lines, np.iinfo(np.int32).max).min(axis=0)
@@ -145,7 +145,7 @@ def read_csv(
     # where a comma separates no field of the header, it may stand before decimals
     first = find_first_line(text)
     decimal_comma = ";" in first and "," not in first
-    return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
+    return _build(path, rows[0][1], rows[1:], ignored, NumberReader(path, decimal_comma, grades))
 
 
 def _read_large(path: Path) -> RawTable | None:
@@ -153,24 +153,24 @@ def _read_large(path: Path) -> RawTable | None:
     if not path.is_file() or path.stat().st_size < large_tables.LARGE:
         return None
     delimiter, header = read_header(path, ("model",))
-    value_columns = [name for name in _VALUE if name in header]
+    value_columns = [name for name in _VALUES if name in header]
     if len(value_columns) != 1:
         return None
     numbers = [k for k, name in enumerate(header) if is_row_number(name)]
     cells = large_tables.read_cells(path, delimiter, header, value_columns[0], numbers)
     names = [] if cells is None else [*cells.models, *(sample for _, sample, _ in cells.keys)]
-    if cells is None or any(is_summary(name, SUMMARIES) for name in names):
+    if cells is None or any(is_summary(name, SUMMARY_WORDS) for name in names):
         return None
     facts = (("dataset", 0), (METRIC, 2))
     return RawTable(
         cells.models,
-        _ids(cells.keys),
+        _make_ids(cells.keys),
         cells.values,
         [{} for _ in cells.models],
         [{name: key[k] for name, k in facts if key[k]} for key in cells.keys],
         repeats=cells.repeats,
         lines=cells.lines,
-        left_out=_left_out("columns of row numbers", [header[k] for k in numbers]),
+        left_out=_leave_out("columns of row numbers", [header[k] for k in numbers]),
     )
 
 
@@ -178,21 +178,21 @@ def read_parquet(
     path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
 ) -> RawTable:
     """Reads a parquet file; arguments and errors as of `read_csv`."""
-    names, columns = _parquet(path)
+    names, columns = _load_file(path)
     rows = [
         (f"row {number}", list(row))
         for number, row in enumerate(zip(*columns, strict=True), start=1)
     ]
-    return _table(path, names, rows, ignored, Numbers(path, grades=grades))
+    return _build(path, names, rows, ignored, NumberReader(path, grades=grades))
 
 
 def read_columns(path: Path, wanted: Collection[str]) -> dict[str, list[Any]]:
-    """Returns those columns of a parquet file that are wanted, by name; errors as of `read_csv`."""
-    return dict(zip(*_parquet(path, wanted), strict=True))
+    """Returns the wanted columns that a parquet file has, by name; errors as of `read_csv`."""
+    return dict(zip(*_load_file(path, wanted), strict=True))
 
 
-def _parquet(path: Path, wanted: Collection[str] | None = None) -> tuple[list[str], list[list]]:
-    """Returns names and values of the columns of a parquet file; None wants all."""
+def _load_file(path: Path, wanted: Collection[str] | None = None) -> tuple[list[str], list[list]]:
+    """Returns names and values of the wanted columns of a parquet file; None: of all."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -204,17 +204,17 @@ def _parquet(path: Path, wanted: Collection[str] | None = None) -> tuple[list[st
     try:
         # `read_table` fails if two columns have the same name
         file = pyarrow.parquet.ParquetFile(path)
-        there = file.schema_arrow.names
-        table = file.read() if wanted is None else file.read([n for n in there if n in wanted])
+        names = file.schema_arrow.names
+        table = file.read() if wanted is None else file.read([n for n in names if n in wanted])
     except (OSError, pyarrow.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
     return table.column_names, [column.to_pylist() for column in table.columns]
 
 
-def _table(
-    path: Path, header: list[str], rows: Rows, ignored: Sequence[str], numbers: Numbers
+def _build(
+    path: Path, header: list[str], rows: Rows, ignored: Sequence[str], numbers: NumberReader
 ) -> RawTable:
-    if (name := repeat(header)) is not None:
+    if (name := find_repeat(header)) is not None:
         places = ", ".join(str(place) for place, n in enumerate(header, start=1) if n == name)
         raise BadInput(
             f"{path}: columns {places} have the same name, {name!r}; give each its own, or leave"
@@ -223,7 +223,7 @@ def _table(
     if "model" not in header:
         raise BadInput(
             f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}."
-            + _spelling(header)
+            + _suggest_spelling(header)
         )
     ignored = join_words(ignored, header)
     for name in ignored:
@@ -242,64 +242,64 @@ def _table(
         header = [header[k] for k in kept]
         rows = [(place, [row[k] for k in kept]) for place, row in rows]
     model = header.index("model")
-    summaries = [(place, row) for place, row in rows if is_summary(row[model], SUMMARIES)]
+    summaries = [(place, row) for place, row in rows if is_summary(row[model], SUMMARY_WORDS)]
     if summaries and len(summaries) < len(rows):
         place, row = summaries[0]
         example = f"{row[model]!r} in {place}"
         left_out.append(LeftOut("rows of summaries", len(summaries), example))
-        rows = [(place, row) for place, row in rows if not is_summary(row[model], SUMMARIES)]
-    value_columns = [name for name in _VALUE if name in header]
-    header, rows, others = _without_row_numbers(header, rows)
+        rows = [(place, row) for place, row in rows if not is_summary(row[model], SUMMARY_WORDS)]
+    value_columns = [name for name in _VALUES if name in header]
+    header, rows, others = _drop_row_numbers(header, rows)
     left_out += others
-    if "sample" in header and value_columns and set(header) <= _LONG:
+    if "sample" in header and value_columns and set(header) <= _COLUMNS:
         if len(value_columns) == 2:
             raise BadInput(f"{path}: has the columns `outcome` and `score`; leave one out.")
-        table = _long(path, header, rows, value_columns[0], numbers)
+        table = _read_long(path, header, rows, value_columns[0], numbers)
     else:
         _check_wide(path, header, value_columns)
-        table = _wide(path, header, rows, numbers)
+        table = _read_wide(path, header, rows, numbers)
     table.left_out[:0] = left_out
-    table.remarks += numbers.remarks()
+    table.remarks += numbers.list_remarks()
     return table
 
 
-def _without_row_numbers(header: list[str], rows: Rows) -> tuple[list[str], Rows, list[LeftOut]]:
-    """Returns a table with a row for each cell without the columns of row numbers that it gained
-    when it was saved, and what is left out; any other table as it is.
+def _drop_row_numbers(header: list[str], rows: Rows) -> tuple[list[str], Rows, list[LeftOut]]:
+    """Returns header and rows of a table with a row for each cell, without columns that number the
+    rows, and what is left out; those of any other table as they are.
     """
     numbers = [k for k, name in enumerate(header) if is_row_number(name)]
     if not numbers or not {"model", "sample"} <= {*header}:
         return header, rows, []
     kept = [k for k in range(len(header)) if k not in numbers]
     rows = [(place, [row[k] for k in kept]) for place, row in rows]
-    left_out = _left_out("columns of row numbers", [header[k] for k in numbers])
+    left_out = _leave_out("columns of row numbers", [header[k] for k in numbers])
     return [header[k] for k in kept], rows, left_out
 
 
 def _check_wide(path: Path, header: list[str], value_columns: list[str]) -> None:
     """Refuses a table that seems to have a row for each cell, but lacks columns or has others."""
     lower = [name.strip().lower() for name in header]
-    if "sample" in header or ("sample" in lower and not set(lower).isdisjoint(_VALUE)):
-        others = [name for name in header if name not in _LONG]
+    if "sample" in header or ("sample" in lower and not set(lower).isdisjoint(_VALUES)):
+        others = [name for name in header if name not in _COLUMNS]
         reason = "has no column `outcome` or `score`"
         if value_columns and "sample" not in header:
             reason = "has no column `sample`"
         elif value_columns:
             reason = f"has other columns ({', '.join(map(repr, others[:3]))}) than " + ", ".join(
-                sorted(_LONG)
+                sorted(_COLUMNS)
             )
         raise BadInput(
             f"{path}: {reason}, so it is not a table with one row per cell; in a table with one"
-            f" row per model, every other column is a sample.{_spelling(header)}"
+            f" row per model, every other column is a sample.{_suggest_spelling(header)}"
         )
 
 
-def _spelling(header: list[str]) -> str:
-    """Returns a hint on columns whose names differ from the expected ones in case or spaces."""
+def _suggest_spelling(header: list[str]) -> str:
+    """Returns a hint on columns that seem to be meant as known ones; "" if there are none."""
     meant = [
         f"`{name.strip().lower()}` instead of {name!r}"
         for name in header
-        if name not in _LONG and name.strip().lower() in _LONG
+        if name not in _COLUMNS and name.strip().lower() in _COLUMNS
     ]
     meant += [
         f"`{DIRECTION}` (true or false) instead of {name!r}"
@@ -309,28 +309,28 @@ def _spelling(header: list[str]) -> str:
     return f" Did you mean {', '.join(meant)}?" if meant else ""
 
 
-def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTable:
+def _read_wide(path: Path, header: list[str], rows: Rows, numbers: NumberReader) -> RawTable:
     trial = next((name for name in TRIALS if name in header), None)
     others = [
         k for k, name in enumerate(header) if name not in ("model", "group") and name != trial
     ]
-    columns = [k for k in others if not is_summary(header[k], COLUMNS)]
-    left_out = _left_out("columns of summaries", [header[k] for k in others if k not in columns])
+    columns = [k for k in others if not is_summary(header[k], COLUMN_WORDS)]
+    left_out = _leave_out("columns of summaries", [header[k] for k in others if k not in columns])
     model = header.index("model")
-    names = [_id(row[model]) for _, row in rows]
+    names = [_to_id(row[model]) for _, row in rows]
     values = np.full((len(rows), len(columns)), np.nan)
     for i, (place, row) in enumerate(rows):
         for k, column in enumerate(columns):
             values[i, k] = numbers.read(row[column], place, names[i], header[column], column)
-    means = find_means(values)
-    left_out += _left_out(
+    means = find_mean_columns(values)
+    left_out += _leave_out(
         "columns that are the mean of the others", [header[columns[k]] for k in means]
     )
     columns = [column for k, column in enumerate(columns) if k not in means]
     values = np.delete(values, means, axis=1)
     if trial is None:
-        means = find_means(values.T)
-        left_out += _left_out("rows that are the mean of the others", [names[i] for i in means])
+        means = find_mean_columns(values.T)
+        left_out += _leave_out("rows that are the mean of the others", [names[i] for i in means])
         kept = [i for i in range(len(rows)) if i not in means]
         rows, names, values = [rows[i] for i in kept], [names[i] for i in kept], values[kept]
     group = header.index("group") if "group" in header else None
@@ -342,7 +342,7 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
         for i, name in enumerate(names):
             rows_of.setdefault(name, []).append(i)
         names = list(rows_of)
-        remarks = _trial_remarks(trial, [len(each) for each in rows_of.values()])
+        remarks = _describe_trials(trial, [len(each) for each in rows_of.values()])
         values = np.stack([average_known(values[each]) for each in rows_of.values()])
         groups, lines = ([each[i[0]] for i in rows_of.values()] for each in (groups, lines))
     return RawTable(
@@ -354,26 +354,26 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
         places=dict(enumerate(lines)),
         left_out=left_out,
         remarks=remarks,
-        failed=_failed(numbers, names, columns, values),
+        failed=_find_failed(numbers, names, columns, values),
     )
 
 
-def _failed(
-    numbers: Numbers, models: Iterable[str], samples: Iterable[Any], values: np.ndarray
+def _find_failed(
+    numbers: NumberReader, models: Iterable[str], samples: Iterable[Any], values: np.ndarray
 ) -> list[tuple[int, int]]:
-    """Returns the cells without a value that ended in an error, given the keys of samples."""
+    """Returns (row, column) of cells without a value that ended in an error, by samples' keys."""
     rows: dict[object, int] = {name: i for i, name in enumerate(models)}
     columns: dict[object, int] = {key: k for k, key in enumerate(samples)}
     cells = {(rows.get(m, -1), columns.get(key, -1)) for m, key in numbers.failed}
     return sorted(cell for cell in cells if min(cell) >= 0 and np.isnan(values[cell]))
 
 
-def _left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
+def _leave_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
     return [LeftOut(reason, len(names), repr(names[0]))] if names else []
 
 
-def _trial_remarks(name: str, counts: Sequence[int]) -> list[str]:
-    """Returns a line about cells of several trials, given their numbers."""
+def _describe_trials(name: str, counts: Sequence[int]) -> list[str]:
+    """Returns a line for people if cells have several trials, given the numbers of these."""
     least, most = min(counts, default=0), max(counts, default=0)
     if most < 2:
         return []
@@ -381,8 +381,8 @@ def _trial_remarks(name: str, counts: Sequence[int]) -> list[str]:
     return [f"the values of each cell are the means of its {number} trials (`{name}`)"]
 
 
-def _long(
-    path: Path, header: list[str], rows: Rows, value_column: str, numbers: Numbers
+def _read_long(
+    path: Path, header: list[str], rows: Rows, value_column: str, numbers: NumberReader
 ) -> RawTable:
     """Reads a table with a row for each cell; cells without a row, or without a value, are
     unknown.
@@ -398,13 +398,13 @@ def _long(
     repeats, summaries = 0, []
     for place, row in rows:
         fields = dict(zip(header, row, strict=True))
-        model, sample = _id(fields["model"]), _id(fields["sample"])
-        if is_summary(sample, SUMMARIES):
+        model, sample = _to_id(fields["model"]), _to_id(fields["sample"])
+        if is_summary(sample, SUMMARY_WORDS):
             summaries.append(f"{sample!r} in {place}")
             continue
-        key = sample and (_id(fields.get("dataset")), sample, _id(fields.get("metric")))
+        key = sample and (_to_id(fields.get("dataset")), sample, _to_id(fields.get("metric")))
         group = {"group": str(fields["group"])} if "group" in header else {}
-        facts = {name: _id(fields[name]) for name in _TEXTS if _id(fields.get(name))} | {
+        facts = {name: _to_id(fields[name]) for name in _TEXTS if _to_id(fields.get(name))} | {
             name: numbers.read(fields[name], place, model, sample)
             for name in RANGE
             if fields.get(name) not in ("", None)
@@ -426,21 +426,21 @@ def _long(
             indices.setdefault(key, len(samples) - 1),
         )
         value = numbers.read(fields[value_column], place, model, sample, key)
-        sure = numbers.read(fields.get("confidence"), place, model, sample)
+        certainty = numbers.read(fields.get("confidence"), place, model, sample)
         for unit, paid in prices.items():
             paid.setdefault(key, []).append(numbers.read(fields[unit], place, model, sample))
         trials = cells.setdefault(cell, {})
-        number = "" if trial is None else _id(fields[trial])
+        number = "" if trial is None else _to_id(fields[trial])
         if number in trials:
             earlier = trials[number]
-            if not np.array_equal(earlier, (value, sure), equal_nan=True):
+            if not np.array_equal(earlier, (value, certainty), equal_nan=True):
                 advice = "" if trial else "; number repeated trials in a column `trial`"
                 raise BadInput(
                     f"{path}, {place}: model {model!r} on sample {sample!r} has the {value_column}"
                     f" {value:g}, but {earlier[0]:g} in {places[cell]}{advice}."
                 )
             repeats += 1
-        trials[number] = value, sure
+        trials[number] = value, certainty
         places.setdefault(cell, place)
     values, confidence = np.full((2, len(models), len(samples)), np.nan)
     for cell, trials in cells.items():
@@ -453,16 +453,16 @@ def _long(
             facts.update(zip(RANGE, PERCENT, strict=True)) if RANGE[0] not in facts else None
     return RawTable(
         list(models),
-        _ids(samples),
+        _make_ids(samples),
         values,
         list(models.values()),
         list(samples.values()),
-        _confidence(path, confidence, list(models), list(samples)),
+        _convert_confidence(path, confidence, list(models), list(samples)),
         repeats=repeats,
         places=places,
         left_out=[LeftOut("rows of summaries", len(summaries), summaries[0])] if summaries else [],
-        remarks=[] if trial is None else _trial_remarks(trial, [len(t) for t in cells.values()]),
-        failed=_failed(numbers, models, samples, values),
+        remarks=[] if trial is None else _describe_trials(trial, [len(t) for t in cells.values()]),
+        failed=_find_failed(numbers, models, samples, values),
         prices={
             unit: np.array([average_known(np.array(paid[key])) for key in samples])
             for unit, paid in prices.items()
@@ -470,7 +470,7 @@ def _long(
     )
 
 
-def _confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarray | None:
+def _convert_confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarray | None:
     """Returns float16[m, n] of confidences, or None if there are none."""
     if np.isnan(confidence).all():
         return None
@@ -484,8 +484,8 @@ def _confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarr
     return confidence.astype(np.float16)
 
 
-def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Returns samples' ids, given data set, id in the file, and metric."""
+def _make_ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Returns samples' ids, given data set, id in the file, and metric of each."""
     keys, ids = list(keys), []
     several_metrics = len({key[:2] for key in keys if key}) < len(keys)
     for dataset, sample, metric in (key or ("", "", "") for key in keys):
@@ -494,6 +494,6 @@ def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
     return ids
 
 
-def _id(value) -> str:
+def _to_id(value) -> str:
     """Returns an id as text; "" for a missing one, which is refused later."""
     return "" if value is None else str(value)

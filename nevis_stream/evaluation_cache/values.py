@@ -36,37 +36,51 @@ def join_words(words: Sequence[str], known: Collection[str]) -> list[str]:
     return joined
 
 
-# words for summaries in the names of rows, also in other languages
-SUMMARIES = frozenset(
+# words for summaries in names of rows, also in other languages
+SUMMARY_WORDS = frozenset(
     (
         *("average", "avg", "mean", "overall", "total", "median", "std", "deviation"),
         *("durchschnitt", "mittelwert", "gesamt", "moyenne", "promedio", "media", "平均"),
     )
 )
-# and of columns, with those that number the rows
-COLUMNS = SUMMARIES | {"rank", "rang", "score", "correct", "accuracy", "sum", "summe", "index"}
-_BESIDE = frozenset(("macro", "micro", "weighted", "standard", "all", "score"))
+# and in names of columns, with words for ranks and for numbers of rows
+COLUMN_WORDS = SUMMARY_WORDS | {
+    "rank",
+    "rang",
+    "score",
+    "correct",
+    "accuracy",
+    "sum",
+    "summe",
+    "index",
+}
+# words that may stand beside these in a name
+_BESIDE_SUMMARIES = frozenset(("macro", "micro", "weighted", "standard", "all", "score"))
 
 
 def is_row_number(name) -> bool:
-    """Whether a column numbers the rows, as pandas calls it."""
+    """Returns whether a column numbers the rows, by the name that pandas gives such a column."""
     plain = str(name or "").strip().lower()
     return not plain or plain == "index" or plain.startswith(("unnamed:", "__index_level"))
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def is_summary(name, names: frozenset[str]) -> bool:
-    """Returns whether a name of a row or column is one of summaries, such as "Mean (%)" or "macro
-    avg", or of a column of numbers that a table gained when it was saved.
+def is_summary(name, words: frozenset[str]) -> bool:
+    """Returns whether a row or column is a summary by its name, such as "Mean (%)" or "macro avg",
+    or a column that numbers the rows.
+
+    Args:
+      name: of the row or column.
+      words: `SUMMARY_WORDS` for a row, `COLUMN_WORDS` for a column.
     """
     plain = str(name or "").strip().strip("*_#⬆️↑ ").lower()
-    if names is COLUMNS and (not plain or is_row_number(name)):
+    if words is COLUMN_WORDS and (not plain or is_row_number(name)):
         return True
-    words = set(re.split(r"[\W_]+", plain)) - {""}
-    return bool(words & names) and words <= names | _BESIDE
+    parts = set(re.split(r"[\W_]+", plain)) - {""}
+    return bool(parts & words) and parts <= words | _BESIDE_SUMMARIES
 
 
-def find_means(values: np.ndarray) -> list[int]:
+def find_mean_columns(values: np.ndarray) -> list[int]:
     """Returns the columns, of values float64[m, n], in which every model has the mean of its other
     values; [] if there are too few to tell.
     """
@@ -81,22 +95,22 @@ def find_means(values: np.ndarray) -> list[int]:
 
 
 def average_known(values: np.ndarray) -> np.ndarray:
-    """Returns the means of known values over the first axis, NaN where none is known."""
+    """Returns the means over the first axis of the values that are not NaN; NaN where all are."""
     known = ~np.isnan(values)
     total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
     return np.where(count, total / np.maximum(count, 1), np.nan)
 
 
 # as pandas and spreadsheets write outcomes
-TRUTHS = {"true": 1.0, "false": 0.0}
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 # as leaderboards write a missing value
-_MISSING = frozenset(("-", "–", "—", "--", "n/a", "na", "nan", "null", "none", "?", "#n/a"))
+_MISSING_WORDS = frozenset(("-", "–", "—", "--", "n/a", "na", "nan", "null", "none", "?", "#n/a"))
 # what stands for the value of a sample whose evaluation failed
-_ERRORS = frozenset(("error", "timeout"))
+_ERROR_WORDS = frozenset(("error", "timeout"))
 
 
-class Numbers:
-    """Turns fields into numbers; one object for each file.
+class NumberReader:
+    """Reads fields of one file as numbers.
 
     Args:
       path: of the file, for messages.
@@ -104,7 +118,7 @@ class Numbers:
       grades: numbers of texts, for example {"A": 1}.
 
     Attributes:
-      percent: by sample, whether its values have percent signs.
+      percent: by key of the sample, whether its values have percent signs.
       failed: model and key of the sample of each cell that says that its evaluation failed.
     """
 
@@ -114,7 +128,8 @@ class Numbers:
         self._path, self._comma, self._grades = path, decimal_comma, grades or {}
         self.percent: dict[object, bool] = {}
         self.failed: list[tuple[object, object]] = []
-        self._first: dict[str, tuple[str, str]] = {}  # a field and its place, by how it is written
+        # by sign, comma or point: the first field that has it, and its place
+        self._first: dict[str, tuple[str, str]] = {}
         self._missing: dict[str, int] = {}
         self._truths = self._others = 0
         # by data set and metric: the first word for an outcome, and the first number that is none
@@ -128,29 +143,30 @@ class Numbers:
           field: a text, or what a parquet file holds.
           place: in the file, for messages.
           model, sample: of the cell, for messages.
-          key: of the sample: its values must all have percent signs, or none; None for a number
-            that is no value.
+          key: identifies the sample in the file (data set, id and metric, or a column); of one
+            sample either all values have percent signs, or none. None for a number that is not a
+            value of a cell, such as a price.
 
         Raises:
-          BadInput: it is not a number, or written unlike the others.
+          BadInput: it is not a number, or written in another way than others.
         """
         if field is None or field == "":
             return float("nan")
         where = f"{self._path}, {place}: model {model!r}, sample {sample!r}: "
         if not isinstance(field, str):
-            return self._count(field, self._number(field, where), where, key)
+            return self._count_kind(field, self._parse(field, where), where, key)
         text = field.strip()
         word = text.lower()
         if key is not None and text in self._grades:
             return float(self._grades[text])
-        if key is not None and word in _ERRORS:
+        if key is not None and word in _ERROR_WORDS:
             self.failed.append((model, key))
             return float("nan")
-        if not text or word in _MISSING:
+        if not text or word in _MISSING_WORDS:
             self._missing[text] = self._missing.get(text, 0) + 1
             return float("nan")
-        if word in TRUTHS:
-            return self._count(True, TRUTHS[word], where, key, text)
+        if word in TRUTH_WORDS:
+            return self._count_kind(True, TRUTH_WORDS[word], where, key, text)
         percent = text.endswith("%")
         if key is not None and self.percent.setdefault(key, percent) != percent:
             raise BadInput(
@@ -161,9 +177,9 @@ class Numbers:
         if self._comma:
             self._check_points(text, field, place, where)
             text = text.replace(",", ".")
-        return self._count(field, self._number(text, where, field), where, key)
+        return self._count_kind(field, self._parse(text, where, field), where, key)
 
-    def _number(self, text, where: str, field=None) -> float:
+    def _parse(self, text, where: str, field=None) -> float:
         try:
             return float(text)
         except (TypeError, ValueError):
@@ -197,8 +213,10 @@ class Numbers:
                     " stand before decimals; write all numbers in one way."
                 )
 
-    def _count(self, field, value: float, where: str, key, word: str = "") -> float:
-        """Counts outcomes by how they are written, and refuses words beside other numbers."""
+    def _count_kind(self, field, value: float, where: str, key, word: str = "") -> float:
+        """Counts a value of a cell by how it is written, refuses truth words beside other numbers
+        than 0 and 1, and returns the value.
+        """
         if key is None:
             return value
         kind = (key[0], key[2]) if isinstance(key, tuple) else None
@@ -216,8 +234,8 @@ class Numbers:
             )
         return value
 
-    def remarks(self) -> Iterator[str]:
-        """Yields a line for each thing that was read as another."""
+    def list_remarks(self) -> Iterator[str]:
+        """Yields a line for people for each kind of field that was not a plain number."""
         if self._comma and "," in self._first:
             yield "semicolons separate the fields, and commas stand before decimals"
         for word, count in self._missing.items():
@@ -232,7 +250,12 @@ class Numbers:
 
 
 def read_truth(text, path: Path, place: str) -> bool:
-    """Returns whether a field of `higher_is_better` is true."""
+    """Returns whether a field of `higher_is_better` is true; `place` is that of the field in the
+    file, for messages.
+
+    Raises:
+      BadInput: it is neither true nor false.
+    """
     truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     word = str(text).strip().lower().removesuffix(".0")
     if word not in truths:
@@ -240,12 +263,12 @@ def read_truth(text, path: Path, place: str) -> bool:
     return truths[word]
 
 
-NONE: Literal["none"] = "none"
+NONE: Literal["none"] = "none"  # the range of metrics without bounds
 ValueRange = tuple[float, float] | Literal["none"]
-ALL = "all"
-_FEW = 3  # values of a model from which its scale can be told
-# metrics of which lower values are better; those of the first line have no upper bound
-_UNBOUNDED = frozenset(
+ALL = "all"  # stands for all metrics
+_ENOUGH = 3  # values of a model from which its scale can be told
+# metrics without an upper bound; of all of them lower values are better
+_UNBOUNDED_METRICS = frozenset(
     (
         *("wer", "cer", "ter", "word_error_rate", "character_error_rate", "latency"),
         *("perplexity", "ppl", "word_perplexity", "byte_perplexity", "bits_per_byte", "bpb"),
@@ -253,7 +276,9 @@ _UNBOUNDED = frozenset(
         *("loss", "log_loss", "nll", "cross_entropy"),
     )
 )
-_LOWER = _UNBOUNDED | frozenset(("brier", "brier_score", "error", "error_rate", "ece"))
+_LOWER_IS_BETTER = _UNBOUNDED_METRICS | frozenset(
+    ("brier", "brier_score", "error", "error_rate", "ece")
+)
 
 
 @dataclass(frozen=True)
@@ -270,7 +295,7 @@ class Ranges:
 
     @classmethod
     def of(cls, ranges: "ValueRange | Mapping[str, ValueRange] | Ranges | None") -> "Ranges":
-        """Returns ranges, given one for all values, or several by name, "" for all others."""
+        """Returns ranges, given one for all values, or several by name ("" for all others)."""
         if isinstance(ranges, Ranges):
             return ranges
         if isinstance(ranges, Mapping):
@@ -292,8 +317,12 @@ class Ranges:
             )
         return self.named[names[0]] if names else self.default
 
-    def check(self, path: Path, provenances: Iterable[Mapping[str, Any]]) -> None:
-        """Refuses a name that no sample has.
+    def check_names(self, path: Path, provenances: Iterable[Mapping[str, Any]]) -> None:
+        """Refuses a name that is neither data set nor metric of a sample.
+
+        Args:
+          path: of the file, for messages.
+          provenances: of the samples.
 
         Raises:
           BadInput: the message lists the names.
@@ -311,19 +340,19 @@ class Ranges:
 
 
 def is_unbounded(metric: str) -> bool:
-    """Whether a metric has no bounds, by its name."""
-    return _plain(metric) in _UNBOUNDED
+    """Returns whether a metric has no upper bound, by its name."""
+    return _normalise(metric) in _UNBOUNDED_METRICS
 
 
-def _plain(metric: str) -> str:
+def _normalise(metric: str) -> str:
     """Returns a metric's name without its filter, in lower case, with underscores."""
     return metric.partition(",")[0].strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def state_directions(
+def add_directions(
     path: Path, raw: "RawTable", lower_is_better: Sequence[str], by_name: bool = True
 ) -> list[str]:
-    """States the direction of samples that have none, and returns lines for people.
+    """Adds the direction to samples that state none, and returns lines for people.
 
     Args:
       path: of the file, for messages.
@@ -347,7 +376,7 @@ def state_directions(
                     f" higher values of {metric or 'this metric'} are better."
                 )
             provenance[DIRECTION] = False
-        elif by_name and DIRECTION not in provenance and _plain(metric) in _LOWER:
+        elif by_name and DIRECTION not in provenance and _normalise(metric) in _LOWER_IS_BETTER:
             provenance[DIRECTION] = False
             named.setdefault(metric)
     valid = sorted({*stated, *map(facts.get_dataset, raw.sample_provenance), ALL} - {""})
@@ -416,10 +445,10 @@ def find_percentages(
       path: of the file, for messages.
       raw: its content.
       kinds: int64[n], the number of each sample's data set and metric.
-      low, high: float64[n], the ranges.
+      low, high: float64[n], the ends of the ranges.
 
     Raises:
-      BadInput: other models of the file have larger ones.
+      BadInput: other models of the file have values above 1.
     """
     doubtful: dict[str, float] = {}
     for kind in np.unique(kinds[(low == 0) & (high == 100)]).tolist():
@@ -427,14 +456,14 @@ def find_percentages(
         known = ~np.isnan(values)
         most = np.where(known, values, 0).max(axis=1)
         small = (most <= 1) & (known & (values > 0) & (values < 1)).any(axis=1)
-        sure = small & (known.sum(axis=1) >= _FEW)
+        sure = small & (known.sum(axis=1) >= _ENOUGH)
         if sure.any() and most.max() > 1:
             i, other = int(sure.argmax()), int(most.argmax())
             k = int(np.flatnonzero(kinds == kind)[np.where(known[i], values[i], 0).argmax()])
             raise BadInput(
-                f"{path}{raw.place(i, k)}: the values of model {raw.models[i]!r} are up to"
+                f"{path}{raw.format_place(i, k)}: the values of model {raw.models[i]!r} are up to"
                 f" {most[i]:g}, those of {raw.models[other]!r} up to {most[other]:g}, in a range"
-                " from 0 to 100: is one a share and the other a percentage? Write both in one"
+                " from 0 to 100: is one a fraction and the other a percentage? Write both in one"
                 " range. If they are right, import this model from a file of its own."
             )
         for i in np.flatnonzero(small).tolist():
@@ -447,6 +476,6 @@ def find_percentages(
     if not doubtful:
         return []
     return [
-        "percentages or shares? In a range from 0 to 100, all values are at most"
+        "percentages or fractions? In a range from 0 to 100, all values are at most"
         f" {max(doubtful.values()):g} of {list_names(list(doubtful))}"
     ]

@@ -12,7 +12,7 @@ from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.exchange import import_file, read_for
+from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
@@ -35,7 +35,7 @@ def _long(path, blocks, header="model,dataset,sample,metric,score"):
 
 
 def _added(cache, path, names, budget, method="stratified_mean", **more):
-    asks = file_asks(cache, read_for(cache, path), names)
+    asks = file_asks(cache, read_for_cache(cache, path), names)
     return add_models(cache, asks, budget, method, **more)
 
 

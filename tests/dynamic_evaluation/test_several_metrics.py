@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.queries.oracle import ANY_MODEL, Query, Responses
 from tests.dynamic_evaluation.making import file_asks, one_order
 
@@ -47,7 +47,7 @@ def test_one_query_is_asked_for_both_metrics(board, tmp_path):
         ("exact_match", None),
         ("f1", 0),
     ]
-    asks = file_asks(cache, read_for(cache, _write(tmp_path / "new.csv", [12])), ["m12"])
+    asks = file_asks(cache, read_for_cache(cache, _write(tmp_path / "new.csv", [12])), ["m12"])
     exact, f1 = accounts = add_models(cache, asks, 16)
     assert [each.dataset for each in accounts] == ["exact_match", "f1"]
     for account in accounts:

@@ -7,7 +7,7 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, records
-from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
+from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for_cache
 from nevis_stream.evaluation_cache.records import Imported, LeftOut
 
 HEADER = "model,dataset,sample,metric,score"
@@ -32,7 +32,7 @@ def test_two_metrics_in_one_column_are_refused(f1, tmp_path):
     with pytest.raises(BadInput, match=expected):
         import_file(f1, path)
     with pytest.raises(BadInput, match=expected):
-        read_for(f1, path)
+        read_for_cache(f1, path)
     import_file(tmp_path / "other", path)
     with pytest.raises(BadInput, match="has the metric F1 in this cache, not EM"):
         f1.merge(EvaluationCache(tmp_path / "other"))

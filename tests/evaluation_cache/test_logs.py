@@ -7,7 +7,7 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.exchange import import_file, read_for
+from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.importers import is_log
 from tests import forked
@@ -58,7 +58,7 @@ def test_several_metrics_of_a_log_are_columns_of_one_prompt(tmp_path):
         ("acc", 0),
     ]
     harness(tmp_path / "new", "org/c", "arc_easy", multiple_choice([1.0, 1.0, 1.0]))
-    new = read_for(cache, tmp_path / "new", metrics=["acc"])
+    new = read_for_cache(cache, tmp_path / "new", metrics=["acc"])
     assert new.samples == [f"arc_easy/{i}#acc" for i in range(3)]
     with pytest.raises(BadInput, match="'accnorm'.*acc_norm"):
         read_values(tmp_path, metrics=["acc+accnorm"])

@@ -21,7 +21,7 @@ def save(path, values):
 @pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_matrix_is_imported_by_blocks(kind, order, tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix_files, "_BYTES", 200)
+    monkeypatch.setattr(matrix_files, "_BLOCK_BYTES", 200)
     values = VALUES.astype(kind)
     expected = VALUES.copy()
     if kind is not bool:

@@ -186,11 +186,11 @@ def test_shares_beside_percentages_are_refused(tmp_path):
         ("model,t1,t2,t3\na,83,0.91,77.5\nb,71,0.93,80\n", "at most 0.93 of sample t2"),
     ],
 )
-def test_what_may_be_a_share_or_a_percentage_is_said(text, named, tmp_path):
+def test_what_may_be_a_fraction_or_a_percentage_is_said(text, named, tmp_path):
     said = _read(tmp_path, text, value_range=(0, 100)).remarks
-    assert [each for each in said if "percentages or shares?" in each and named in each]
+    assert [each for each in said if "percentages or fractions?" in each and named in each]
     said = _read(tmp_path, text.replace("0.", "20."), value_range=(0, 100)).remarks
-    assert not any("percentages or shares?" in each for each in said)
+    assert not any("percentages or fractions?" in each for each in said)
 
 
 def test_trials_are_averaged(tmp_path):

@@ -142,7 +142,7 @@ def test_a_large_table_is_read_by_columns_as_it_is_by_rows(text, by_columns, tmp
     expected = read()
     used, plain = [], tables._read_large
     monkeypatch.setattr(large_tables, "LARGE", 0)
-    monkeypatch.setattr(large_tables, "_ROWS", 64)
+    monkeypatch.setattr(large_tables, "_BLOCK_ROWS", 64)
     monkeypatch.setattr(tables, "_read_large", lambda path: used.append(plain(path)) or used[-1])
     found = read()
     assert by_columns == (used[-1] is not None)

@@ -7,7 +7,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, identity
 from nevis_stream.evaluation_cache.additions import append, merge_additions, read_additions
-from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
+from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for_cache
 from nevis_stream.launch.evaluate_commands.fill import _together
 from tests.dynamic_evaluation.test_additions import MODEL
 from tests.evaluation_cache.harness_logs import write
@@ -118,10 +118,10 @@ def test_a_merge_and_an_export_keep_rows_apart(tmp_path):
 def test_a_model_that_is_added_is_the_row_that_it_is(tmp_path):
     import_file(tmp_path / "one", shots(tmp_path / "a", 5, [1, 0]))
     cache = EvaluationCache(tmp_path / "one")
-    table = read_for(cache, shots(tmp_path / "b", 0, [0, 0]))
+    table = read_for_cache(cache, shots(tmp_path / "b", 0, [0, 0]))
     assert table.models == ["org/m [num_fewshot=0]"]
     with pytest.raises(BadInput, match="sample 'quiz/1'.* has the content .* in this cache"):
-        read_for(cache, shots(tmp_path / "c", 5, [1, 0], samples={1: "another"}))
+        read_for_cache(cache, shots(tmp_path / "c", 5, [1, 0], samples={1: "another"}))
 
 
 def test_questions_metrics_and_directions_of_a_second_import_are_compared(tmp_path):
