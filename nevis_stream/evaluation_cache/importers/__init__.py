@@ -50,10 +50,10 @@ FORMATS: tuple[Format, ...] = (
 
 
 def is_log(path: Path) -> bool:
-    """Whether a path is a log, or a directory that contains one."""
+    """Returns whether a path is a log, or a directory that contains one."""
     if path.is_dir():
-        return any(map(_format, _files(path)))
-    return path.is_file() and _format(path) is not None
+        return any(map(_find_format, _list_files(path)))
+    return path.is_file() and _find_format(path) is not None
 
 
 def describe_kinds_of_logs() -> str:
@@ -61,7 +61,7 @@ def describe_kinds_of_logs() -> str:
     return "; ".join(f"{each.files} ({each.name})" for each in FORMATS)
 
 
-def _format(path: Path) -> Format | None:
+def _find_format(path: Path) -> Format | None:
     named = (each for each in FORMATS if each.pattern.search(path.name))
     return next((each for each in named if each.is_one is None or each.is_one(path)), None)
 
@@ -91,7 +91,7 @@ def read_logs(
     """
     paths = [paths] if isinstance(paths, Path) else list(paths)
     where = ", ".join(map(str, paths))
-    logs, left_out = _read(paths, SharedFiles(grades or {}))
+    logs, left_out = _read_all(paths, SharedFiles(grades or {}))
     if not logs:
         raise BadInput(f"{where}: has no logs; these are: {describe_kinds_of_logs()}.")
     logs, others = keep_tasks(logs, tasks)
@@ -119,21 +119,21 @@ def read_logs(
     return join_logs(counted, facts, metrics, ranges, remarks, left_out, with_failed)
 
 
-def _read(paths: Sequence[Path], shared: SharedFiles) -> tuple[list[Log], list[LeftOut]]:
+def _read_all(paths: Sequence[Path], shared: SharedFiles) -> tuple[list[Log], list[LeftOut]]:
     """Returns the logs in some paths, and files that look like logs but are none."""
     logs: list[Log] = []
     others: list[str] = []
-    for file in sorted({each for path in paths for each in _files(path)}):
-        if form := _format(file):
-            logs += form.read(file, shared)
+    for file in sorted({each for path in paths for each in _list_files(path)}):
+        if log_format := _find_format(file):
+            logs += log_format.read(file, shared)
         elif file.name.startswith("samples_") and file.suffix == ".jsonl":
             others.append(str(file))
     reason = "files that are not named samples_TASK_DATE.jsonl"
     return logs, [LeftOut(reason, len(others), name_first(others))] if others else []
 
 
-def _files(path: Path) -> list[Path]:
-    """Returns a file, or all files below a folder; `rglob` fails in folders 1,000 deep."""
+def _list_files(path: Path) -> list[Path]:
+    """Returns the file, or all files below a folder; `rglob` fails in folders 1,000 deep."""
     if not path.is_dir():
         return [path]
     found, pending = [], [path]

@@ -20,15 +20,15 @@ from nevis_stream.evaluation_cache.importers.record import (
     read_json_lines,
 )
 
-_NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
+_REQUIRED = ("model_id", "evaluation_name", "sample_id", "evaluation")
 _METRICS = ("score", "is_correct")
 _RESULT = "evaluation_result_id"
 
 
 def is_one(path: Path) -> bool:
-    """Whether a file is one, by its first line."""
+    """Returns whether a file is one of these, by its first line."""
     first = read_beginning(path).partition("\n")[0]
-    return first.startswith("{") and all(f'"{name}"' in first for name in _NEEDED)
+    return first.startswith("{") and all(f'"{name}"' in first for name in _REQUIRED)
 
 
 def read(path: Path, shared: SharedFiles) -> list[Log]:
@@ -38,10 +38,10 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
       BadInput: a line is not of the schema; the message names it.
     """
     logs: dict[tuple[str, str], Log] = {}
-    several = _find_several(path)
-    whole = Log(path, "", "", "")
-    for place, line in read_json_lines(whole):
-        missing = [name for name in _NEEDED if not isinstance(line, dict) or name not in line]
+    several_results = _find_several_results(path)
+    whole_file = Log(path, "", "", "")
+    for place, line in read_json_lines(whole_file):
+        missing = [name for name in _REQUIRED if not isinstance(line, dict) or name not in line]
         if missing:
             raise BadInput(f"{path}, {place}: has no `{missing[0]}`, so it is not a sample.")
         key = str(line["model_id"]), str(line["evaluation_name"])
@@ -52,7 +52,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
         else:
             for name in _METRICS:
                 if values.get(name) is not None:
-                    metric = f"{name},{line.get(_RESULT)}" if key in several else name
+                    metric = f"{name},{line.get(_RESULT)}" if key in several_results else name
                     log.add(metric, sample, values[name], place)
         log.add_price("tokens", sample, get_object(line, "token_usage").get("total_tokens"))
         log.add_price(
@@ -61,14 +61,14 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
         if line.get("sample_hash"):
             log.add_hash(sample, str(line["sample_hash"]), place, "`sample_hash`")
     aggregate = path.with_name(f"{path.stem.removesuffix('_samples')}.json")
-    results = shared.json_object(aggregate).get("evaluation_results")
+    results = shared.read_object(aggregate).get("evaluation_results")
     for log in logs.values():
-        log.truncation = whole.truncation
-        _describe(log, results if isinstance(results, list) else [])
+        log.truncation = whole_file.truncation
+        _add_direction_and_range(log, results if isinstance(results, list) else [])
     return list(logs.values())
 
 
-def _find_several(path: Path) -> set[tuple[str, str]]:
+def _find_several_results(path: Path) -> set[tuple[str, str]]:
     """Returns the models and evaluations of which a file has several results."""
     if f'"{_RESULT}"' not in read_beginning(path):
         return set()
@@ -80,8 +80,8 @@ def _find_several(path: Path) -> set[tuple[str, str]]:
     return {key for key, results in found.items() if len(results) > 1}
 
 
-def _describe(log: Log, results: list[Any]) -> None:
-    """Adds direction and range of the score, which the aggregate results state."""
+def _add_direction_and_range(log: Log, results: list[Any]) -> None:
+    """Adds direction and range of the scores, which the results of the aggregate file state."""
     for each in results:
         if isinstance(each, dict) and each.get("evaluation_name") == log.task:
             own = f"score,{each.get(_RESULT)}"

@@ -25,8 +25,8 @@ from nevis_stream.evaluation_cache.importers.record import (
     Log,
     Reported,
     SharedFiles,
-    as_texts,
     digest,
+    format_facts,
     get_object,
     read_beginning,
     read_json_array,
@@ -41,16 +41,16 @@ OTHER_KEYS = frozenset(
         *("doc_hash", "prompt_hash", "target_hash"),
     ]
 )
-NAMES = ("pretrained", "model", "path", "engine")  # arguments that name the model
-IDENTITY = frozenset(  # arguments that make another model of it
+MODEL_ARGUMENTS = ("pretrained", "model", "path", "engine")  # they name the model
+IDENTITY_ARGUMENTS = frozenset(  # they make another model of the one that is named
     [
         *("revision", "subfolder", "variant", "gguf_file", "peft", "adapter", "lora_local_path"),
         *("delta", "quantization", "load_in_4bit", "load_in_8bit", "autogptq", "gptqmodel"),
         *("reasoning_effort", "enable_thinking", "effort", "reasoning_tokens", "reasoning_mode"),
     ]
 )
-# arguments that say where and how fast it ran; all others are settings
-TECHNICAL = frozenset(
+# they say where and how fast it ran; all other arguments are settings
+TECHNICAL_ARGUMENTS = frozenset(
     [
         *("device", "batch_size", "max_batch_size", "trust_remote_code", "parallelize"),
         *("device_map", "device_map_option", "max_memory_per_gpu", "max_cpu_memory"),
@@ -60,7 +60,8 @@ TECHNICAL = frozenset(
         *("verify_certificate", "cache_dir", "download_dir", "low_cpu_mem_usage", "api_key"),
     ]
 )
-_PERPLEXITY = "perplexity"  # an aggregation, exp(−mean), of log-likelihoods
+_PERPLEXITY = "perplexity"  # a metric that is aggregated as exp(−mean) of log-likelihoods
+# parts of a task's configuration that make its prompts
 _TEMPLATE = (
     *("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix"),
     *("target_delimiter", "fewshot_delimiter"),
@@ -75,27 +76,27 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
     """
     match = SAMPLES.search(path.name)
     assert match
-    run = _results(path, match["task"], match["date"], shared)
-    log = _log(path, match, run, shared)
+    run = _read_results(path, match["task"], match["date"], shared)
+    log = _make_log(path, match, run, shared)
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
         log.remarks.append((kind, f"{log.model} ({path.name})"))
     is_array = path.suffix == ".json"
-    lines = read_json_array(log, shared.json(path)) if is_array else read_json_lines(log)
+    lines = read_json_array(log, shared.read_content(path)) if is_array else read_json_lines(log)
     return _fill(log, lines, run)
 
 
-def _log(path: Path, match: re.Match[str], run: dict[str, Any], shared: SharedFiles) -> Log:
-    """Returns the log of a file whose name has task and date, without its samples."""
+def _make_log(path: Path, match: re.Match[str], run: dict[str, Any], shared: SharedFiles) -> Log:
+    """Returns the log, without samples, of a file in whose name `match` found task and date."""
     # without results, the directory's name, in which the harness replaces "/" by "__"
     model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
     return Log(path, model, match["task"], match["date"], grades=shared.grades)
 
 
 def _fill(log: Log, lines: Iterable[tuple[str, Any]], run: dict[str, Any]) -> list[Log]:
-    """Returns the log with its samples and with what the results of its run say."""
+    """Returns [log] with its samples, and with what the results of its run say."""
     add_samples(log, lines)
-    describe(log, run)
+    add_description(log, run)
     return [log]
 
 
@@ -112,7 +113,7 @@ def add_samples(log: Log, lines: Iterable[tuple[str, Any]]) -> None:
     for place, line in lines:
         if not isinstance(line, dict) or "doc_id" not in line:
             raise BadInput(f"{log.path}, {place}: has no `doc_id`, so it is not a sample.")
-        sample, suffix = str(line["doc_id"]), _suffix(line.get("filter"))
+        sample, suffix = str(line["doc_id"]), _format_filter(line.get("filter"))
         metrics = line.get("metrics", [name for name in line if name not in OTHER_KEYS])
         if not isinstance(metrics, list) or not all(isinstance(each, str) for each in metrics):
             raise BadInput(f"{log.path}, {place}: `metrics` is not a list of names.")
@@ -123,12 +124,12 @@ def add_samples(log: Log, lines: Iterable[tuple[str, Any]]) -> None:
             log.add_hash(sample, str(line["doc_hash"]), place, "`doc_hash`")
 
 
-def _suffix(name: Any) -> str:
-    """Returns what a filter adds to the name of a metric."""
+def _format_filter(name: Any) -> str:
+    """Returns what a filter adds to the name of a metric, ",FILTER"; "" if there is none."""
     return "" if name in (None, "none") else f",{name}"
 
 
-def _results(path: Path, task: str, date: str, shared: SharedFiles) -> dict[str, Any]:
+def _read_results(path: Path, task: str, date: str, shared: SharedFiles) -> dict[str, Any]:
     """Returns the results of the run that wrote a samples file; empty if there are none."""
     files = [path.with_name(f"results_{date}.json")]
     if not files[0].is_file():
@@ -138,26 +139,26 @@ def _results(path: Path, task: str, date: str, shared: SharedFiles) -> dict[str,
             if each.stem.endswith(f"_{date}") and not SAMPLES.search(each.name)
         )
     if len(files) > 1:
-        files = [f for f in files if task in get_object(shared.json_object(f), "results")] or files
+        files = [f for f in files if task in get_object(shared.read_object(f), "results")] or files
     if len(files) > 1:
         names = ", ".join(each.name for each in files)
         raise BadInput(
             f"{path}: {names} are of the same date, so its model is not clear; move each run into a"
             " folder of its own."
         )
-    return shared.json_object(files[0]) if files else {}
+    return shared.read_object(files[0]) if files else {}
 
 
-def describe(log: Log, run: dict[str, Any]) -> None:
-    """Adds what the results say of a log."""
+def add_description(log: Log, run: dict[str, Any]) -> None:
+    """Adds what the results of a run say of a log: identity, settings, scores and truncation."""
     config, task = get_object(run, "config"), get_object(get_object(run, "configs"), log.task)
     arguments = parse_arguments(config.get("model_args"))
     shots = get_object(run, "n-shot").get(log.task, task.get("num_fewshot"))
     if config:
-        bases = {name: arguments[name] for name in NAMES if name in arguments}
-        identity = {name: arguments[name] for name in IDENTITY if name in arguments}
+        bases = {name: arguments[name] for name in MODEL_ARGUMENTS if name in arguments}
+        identity = {name: arguments[name] for name in IDENTITY_ARGUMENTS if name in arguments}
         others = {name: value for name, value in bases.items() if value != log.model}
-        log.identity = as_texts(identity | others)
+        log.identity = format_facts(identity | others)
     if config or task or shots is not None:
         generation = {}
         if task.get("output_type", "generate_until") == "generate_until":
@@ -168,9 +169,10 @@ def describe(log: Log, run: dict[str, Any]) -> None:
         others = {
             name: value
             for name, value in arguments.items()
-            if name not in IDENTITY | TECHNICAL | set(NAMES) and not isinstance(value, dict | list)
+            if name not in IDENTITY_ARGUMENTS | TECHNICAL_ARGUMENTS | set(MODEL_ARGUMENTS)
+            and not isinstance(value, dict | list)
         }
-        log.settings = as_texts(
+        log.settings = format_facts(
             others
             | generation
             | {
@@ -183,7 +185,7 @@ def describe(log: Log, run: dict[str, Any]) -> None:
                 "version": get_object(run, "versions").get(log.task),
             }
         )
-    _describe_scores(log, run, task)
+    _add_scores(log, run, task)
     sizes = get_object(get_object(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
@@ -198,8 +200,8 @@ def describe(log: Log, run: dict[str, Any]) -> None:
         log.truncation = f"--limit={limit:g}"
 
 
-def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> None:
-    """Adds the scores that the results report, and their directions."""
+def _add_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> None:
+    """Adds the scores that the results report, and the directions of metrics."""
     listed = [each for each in task.get("metric_list") or [] if isinstance(each, dict)]
     aggregations = {each.get("metric"): each.get("aggregation") for each in listed}
     better = {
@@ -213,13 +215,15 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
         metric, _, filtered = key.partition(",")
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if is_number and not metric.endswith("_stderr"):
-            size, aggregation = sizes.get("effective"), _aggregation(metric, aggregations)
+            size, aggregation = sizes.get("effective"), _find_aggregation(metric, aggregations)
             if aggregation == _PERPLEXITY and score > 0:
                 score, aggregation = -math.log(score), "mean"
-            log.reported[metric + _suffix(filtered or None)] = Reported(score, size, aggregation)
+            log.reported[metric + _format_filter(filtered or None)] = Reported(
+                score, size, aggregation
+            )
     for name in {*log.values, *log.skipped}:
         metric = name.partition(",")[0]
-        if _aggregation(metric, aggregations) == _PERPLEXITY and name in log.values:
+        if _find_aggregation(metric, aggregations) == _PERPLEXITY and name in log.values:
             log.higher_is_better[name] = True
             kind = "the log has the log-likelihood of each sample, of which higher is better"
             log.remarks.append((kind, f"{metric} on {log.task}"))
@@ -227,13 +231,13 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
             log.higher_is_better[name] = is_better
 
 
-def _aggregation(metric: str, stated: Mapping[str, Any]) -> str:
+def _find_aggregation(metric: str, stated: Mapping[str, Any]) -> str:
     """Returns how a metric is aggregated: as the log states, or by the harness's default."""
     return str(stated.get(metric) or (_PERPLEXITY if metric == "perplexity" else "mean"))
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Returns arguments of the harness, which older versions write as "a=1,b=2"."""
+    """Returns arguments of the harness by name; older versions write them as "a=1,b=2"."""
     if isinstance(arguments, dict):
         return arguments
     pairs = (pair.partition("=") for pair in str(arguments or "").split(",") if "=" in pair)
@@ -252,17 +256,19 @@ _RESULTS = "results.json"
 
 
 def is_old(path: Path) -> bool:
-    """Whether a file is such a log: a JSON array called .jsonl, beside the results."""
+    """Returns whether a file is a log of 0.4.0 to 0.4.2: a JSON array called .jsonl, beside the
+    results.
+    """
     return path.with_name(_RESULTS).is_file() and read_beginning(path, 64).startswith("[")
 
 
 def read_old(path: Path, shared: SharedFiles) -> list[Log]:
-    """Reads a log.
+    """Reads a log of 0.4.0 to 0.4.2.
 
     Raises:
       BadInput: it cannot be read, or it is not clear of which task it is.
     """
-    run = shared.json_object(path.with_name(_RESULTS))
+    run = shared.read_object(path.with_name(_RESULTS))
     arguments = str(get_object(run, "config").get("model_args") or "")
     beginning = re.sub("/|=", "__", arguments) + "_"
     tasks = {*get_object(run, "configs"), *get_object(run, "results")}
@@ -278,11 +284,11 @@ def read_old(path: Path, shared: SharedFiles) -> list[Log]:
             " own."
         )
     values = parse_arguments(arguments)
-    model = next((values[name] for name in NAMES if name in values), arguments)
+    model = next((values[name] for name in MODEL_ARGUMENTS if name in values), arguments)
     model = model or path.stem.removesuffix(f"_{task}")
     # the results of these versions have no date, so that of two runs the path decides
     log = Log(path, model, task, str(run.get("date") or ""), grades=shared.grades)
-    return _fill(log, read_json_array(log, shared.json(path)), run)
+    return _fill(log, read_json_array(log, shared.read_content(path)), run)
 
 
 OLD_FORMAT = Format(
@@ -295,38 +301,40 @@ OLD_FORMAT = Format(
 
 
 LMMS_SAMPLES = re.compile(r"^(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)\.jsonl$")
-_LMMS_OTHERS = OTHER_KEYS | {"input", "submission"}
+_LMMS_OTHER_KEYS = OTHER_KEYS | {"input", "submission"}
 _LMMS_SCORES = ("score", "correct", "is_correct", "acc", "accuracy", "exact_match")
 
 
 def read_lmms(path: Path, shared: SharedFiles) -> list[Log]:
-    """Reads a log.
+    """Reads a log of lmms-eval.
 
     Raises:
       BadInput: it cannot be read; the message names file and line.
     """
     match = LMMS_SAMPLES.search(path.name)
     assert match
-    run = shared.json_object(path.with_name(f"{match['date']}_results.json"))
-    log = _log(path, match, run, shared)
-    return _fill(log, _flat(read_json_lines(log)), run)
+    run = shared.read_object(path.with_name(f"{match['date']}_results.json"))
+    log = _make_log(path, match, run, shared)
+    return _fill(log, _split_scores(read_json_lines(log)), run)
 
 
-def _flat(lines: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yields lines in which each score is a value of its own, and `metrics` names them."""
+def _split_scores(lines: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yields lines in which each score of an object is a value of its own, and `metrics` names all
+    values.
+    """
     for place, line in lines:
         if not isinstance(line, dict):
             yield place, line
             continue
         values: dict[str, Any] = {}
         for name, value in line.items():
-            if name in _LMMS_OTHERS:
+            if name in _LMMS_OTHER_KEYS:
                 continue
             if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
                 value = value[0]
             parts = [each for each in _LMMS_SCORES if isinstance(value, dict) and each in value]
             values |= {f"{name},{each}": value[each] for each in parts} or {name: value}
-        kept = {name: value for name, value in line.items() if name in _LMMS_OTHERS}
+        kept = {name: value for name, value in line.items() if name in _LMMS_OTHER_KEYS}
         yield place, kept | values | {"metrics": list(values)}
 
 

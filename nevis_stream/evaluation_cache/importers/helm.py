@@ -15,8 +15,8 @@ from nevis_stream.evaluation_cache.importers.record import (
     Format,
     Log,
     SharedFiles,
-    as_texts,
     digest,
+    format_facts,
     get_object,
 )
 
@@ -25,8 +25,9 @@ _NAME = "per_instance_stats.json"
 _BOOKKEEPING = re.compile(
     r"^(num_|finish_reason_|inference_|training_|prompt_truncated$|batch_size$|predicted_index$)"
 )
-_TOKENS, _SECONDS = ("num_prompt_tokens", "num_output_tokens"), "inference_runtime"  # of a batch
-_OF_THE_MODEL = ("model", "model_deployment")
+_TOKENS = ("num_prompt_tokens", "num_output_tokens")
+_SECONDS = "inference_runtime"  # of the whole batch
+_MODEL_ARGUMENTS = ("model", "model_deployment")
 _SETTINGS = ("method", "max_train_instances", "temperature", "max_tokens", "num_outputs")
 
 
@@ -36,16 +37,16 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
     Raises:
       BadInput: the file cannot be read, or has no list of instances.
     """
-    content = shared.json(path)
-    run = shared.json_object(path.with_name("run_spec.json"))
+    content = shared.read_content(path)
+    run = shared.read_object(path.with_name("run_spec.json"))
     adapter = get_object(run, "adapter_spec")
-    task, model = _names(str(run.get("name") or path.resolve().parent.name))
+    task, model = _parse_run_name(str(run.get("name") or path.resolve().parent.name))
     model = str(adapter.get("model") or model)
     log = Log(path, model, task, "", grades=shared.grades)
     if not isinstance(content, list):
         raise BadInput(f"{path}: is not a JSON array of instances.")
     trials: dict[tuple[str, str], dict[str, Any]] = {}
-    paid: dict[tuple[str, str], dict[str, float]] = {}
+    costs: dict[tuple[str, str], dict[str, float]] = {}
     perturbed = 0
     for number, entry in enumerate(content, start=1):
         if not isinstance(entry, dict) or "instance_id" not in entry:
@@ -62,7 +63,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
             is_number = isinstance(value, bool | int | float) and value == value
             if not isinstance(name, str) or _BOOKKEEPING.search(name):
                 if is_number:
-                    paid.setdefault((sample, trial), {})[str(name)] = value
+                    costs.setdefault((sample, trial), {})[str(name)] = value
                 continue
             value = value if is_number else None
             known = trials.setdefault((name, sample), {})
@@ -72,7 +73,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
         numbers = [value for value in values.values() if value is not None]
         mean = sum(numbers) / len(numbers) if numbers else None
         log.add(name, sample, mean, f"instance {sample}")
-    for (sample, _), counts in paid.items():
+    for (sample, _), counts in costs.items():
         log.add_price("tokens", sample, sum(counts.get(name, 0) for name in _TOKENS))
         log.add_price("seconds", sample, counts.get(_SECONDS), per=counts.get("batch_size") or 1)
     if (most := max(map(len, trials.values()), default=0)) > 1:
@@ -83,29 +84,29 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
         log.remarks.append((kind, f"{perturbed:,} of {model} on {task}"))
     _add_hashes(log, shared)
     if adapter:
-        log.settings = as_texts({name: adapter.get(name) for name in _SETTINGS})
+        log.settings = format_facts({name: adapter.get(name) for name in _SETTINGS})
     return [log]
 
 
 def _add_hashes(log: Log, shared: SharedFiles) -> None:
     path = log.path.with_name("instances.json")
-    instances = shared.json(path) if path.is_file() else []
+    instances = shared.read_content(path) if path.is_file() else []
     for each in instances if isinstance(instances, list) else []:
         if isinstance(each, dict) and not each.get("perturbation"):
             content = [each.get("input"), each.get("references")]
             log.hashes[str(each.get("id"))] = digest(content)
 
 
-def _names(name: str) -> tuple[str, str]:
-    """Returns the scenario with its arguments but for the model, and the model, of the name of a
-    run.
+def _parse_run_name(name: str) -> tuple[str, str]:
+    """Returns what the name of a run says: the scenario with its arguments except the model, and
+    the model.
 
     >>> _names("mmlu:subject=law,model=openai_gpt2")
     ('mmlu:subject=law', 'openai/gpt2')
     """
     scenario, _, arguments = name.partition(":")
     pairs = [each for each in arguments.split(",") if each]
-    others = [each for each in pairs if each.partition("=")[0] not in _OF_THE_MODEL]
+    others = [each for each in pairs if each.partition("=")[0] not in _MODEL_ARGUMENTS]
     model = next((each.partition("=")[2] for each in pairs if each.startswith("model=")), "")
     # HELM replaces "/" by "_" in names of folders; the first one ends the organisation
     return ":".join(filter(None, (scenario, ",".join(others)))), model.replace("_", "/", 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.importers.harness import IDENTITY, TECHNICAL
+from nevis_stream.evaluation_cache.importers.harness import IDENTITY_ARGUMENTS, TECHNICAL_ARGUMENTS
 from nevis_stream.evaluation_cache.importers.record import (
     FAILED,
     Format,
@@ -16,20 +16,23 @@ from nevis_stream.evaluation_cache.importers.record import (
     Reported,
     SharedFiles,
     Skipped,
-    as_texts,
     digest,
+    format_facts,
 )
 
 _NAME = re.compile(r".\.eval$|^\d{4}-\d\d-\d\dT.*\.json$")
 # of a generation's configuration: where and how fast it ran; all others are settings
-_TECHNICAL = TECHNICAL | {
+_TECHNICAL_ARGUMENTS = TECHNICAL_ARGUMENTS | {
     *("attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections"),
     *("cache", "cache_prompt", "batch", "logprobs", "top_logprobs", "prompt_logprobs"),
     *("extra_headers", "fallback_models", "reasoning_history", "reasoning_summary"),
 }
 _LIMITS = ("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit")
-_GRADES, _TRUTHS = {"C", "I", "P", "N"}, {"yes", "no", "true", "false"}  # numbers for inspect_ai
-_MEANS = ("accuracy", "mean")
+_GRADES, _TRUTHS = (
+    {"C", "I", "P", "N"},
+    {"yes", "no", "true", "false"},
+)  # texts that inspect_ai takes for numbers
+_MEAN_METRICS = ("accuracy", "mean")  # of what a log reports, the mean of the values
 
 
 def read(path: Path, shared: SharedFiles) -> list[Log]:
@@ -53,15 +56,17 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
             " cut short."
         ) from None
     about = content.eval
-    log = Log(path, about.model, about.task, _date(str(about.created)), grades=shared.grades)
-    _describe(log, content)
+    log = Log(
+        path, about.model, about.task, _convert_to_utc(str(about.created)), grades=shared.grades
+    )
+    _add_description(log, content)
     _add_values(log, content)
     _add_reported(log, content)
-    _describe_fragment(log, content)
+    _add_truncation(log, content)
     return [log]
 
 
-def _date(created: str) -> str:
+def _convert_to_utc(created: str) -> str:
     """Returns a date as text in UTC, so that dates of several zones can be compared."""
     try:
         date = datetime.fromisoformat(created)
@@ -70,7 +75,7 @@ def _date(created: str) -> str:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
-def _describe(log: Log, content: Any) -> None:
+def _add_description(log: Log, content: Any) -> None:
     """Adds what the log says of the model, and of how it was evaluated."""
     about, generation = content.eval, {}
     for config in (about.model_generate_config, content.plan.config):
@@ -80,15 +85,19 @@ def _describe(log: Log, content: Any) -> None:
         for name, value in (about.model_args or {}).items()
         if not isinstance(value, dict | list)
     }
-    of_model = arguments | {k: v for k, v in generation.items() if k in IDENTITY}
-    log.identity = as_texts({k: v for k, v in of_model.items() if k in IDENTITY})
+    of_model = arguments | {k: v for k, v in generation.items() if k in IDENTITY_ARGUMENTS}
+    log.identity = format_facts({k: v for k, v in of_model.items() if k in IDENTITY_ARGUMENTS})
     steps = [
         [step.solver, getattr(step, "params_passed", None) or step.params]
         for step in content.plan.steps
     ]
     roles = getattr(about, "model_roles", None) or {}
-    log.settings = as_texts(
-        {k: v for k, v in (arguments | generation).items() if k not in IDENTITY | _TECHNICAL}
+    log.settings = format_facts(
+        {
+            k: v
+            for k, v in (arguments | generation).items()
+            if k not in IDENTITY_ARGUMENTS | _TECHNICAL_ARGUMENTS
+        }
         | (about.task_args or {})
         | {name: getattr(about.config, name, None) for name in _LIMITS}
         | {role: getattr(model, "model", str(model)) for role, model in roles.items()}
@@ -96,7 +105,8 @@ def _describe(log: Log, content: Any) -> None:
     )
 
 
-def _describe_fragment(log: Log, content: Any) -> None:
+def _add_truncation(log: Log, content: Any) -> None:
+    """Adds the size of the task, and why the log has not all of its samples."""
     config, log.size = content.eval.config, content.eval.dataset.samples
     log.truncation = "" if content.status == "success" else content.status
     is_part = log.size is None or len(content.samples or []) < log.size * (config.epochs or 1)
@@ -108,15 +118,17 @@ def _describe_fragment(log: Log, content: Any) -> None:
 
 
 def _add_values(log: Log, content: Any) -> None:
-    """Adds the values of the samples: those that the log's own reducers give over epochs."""
+    """Adds values, hashes and prices of the samples, over epochs as the log's own reducers have
+    them.
+    """
     from inspect_ai.scorer import value_to_float
 
-    number, epochs = value_to_float(), {}  # of each metric and sample
-    failed = []
+    to_number, failed = value_to_float(), []
+    epochs: dict[str, dict[str, list[Any]]] = {}  # by metric and sample, the value of each epoch
     for sample in content.samples or []:
         sample_id = str(sample.id)
-        hashed = digest([_input(sample.input), sample.target])
-        if log.hashes.setdefault(sample_id, hashed) != hashed:
+        content_hash = digest([_drop_message_ids(sample.input), sample.target])
+        if log.hashes.setdefault(sample_id, content_hash) != content_hash:
             raise BadInput(
                 f"{log.path}: sample {sample_id} has another input or target in another epoch."
             )
@@ -126,25 +138,25 @@ def _add_values(log: Log, content: Any) -> None:
         usage = (getattr(sample, "model_usage", None) or {}).values()
         log.add_price("tokens", sample_id, sum(each.total_tokens for each in usage))
         log.add_price("seconds", sample_id, getattr(sample, "total_time", None))
-        for metric, value in _scores(sample.scores or {}):
+        for metric, value in _list_scores(sample.scores or {}):
             epochs.setdefault(metric, {}).setdefault(sample_id, []).append(value)
     if failed:
         log.remarks.append((FAILED, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
 
     def convert(value: Any) -> Any:
-        """Returns a number, or what cannot become one."""
+        """Returns a value as a number, or as it is if it cannot become one."""
         if isinstance(value, str) and value in log.grades:
             return float(log.grades[value])
         if isinstance(value, str) and not _is_grade(value):
             return value
-        return number(value) if isinstance(value, str | bool | int | float) else value
+        return to_number(value) if isinstance(value, str | bool | int | float) else value
 
     for metric, by_sample in epochs.items():
         _add_metric(log, content, metric, by_sample, convert)
 
 
 def _add_metric(log: Log, content: Any, metric: str, by_sample, convert) -> None:
-    """Adds one metric, given the values of its epochs, by sample."""
+    """Adds one metric, given by sample the values of its epochs, and what converts a value."""
     reduced = _reduce(content, metric)
     reducers = list(content.eval.config.epochs_reducer or [])
     raw_values = [value for values in by_sample.values() for value in values]
@@ -176,8 +188,8 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, convert) -> None
 
 
 def _reduce(content: Any, metric: str) -> dict[str, dict[str, Any]]:
-    """Returns the values over epochs that the log has of a metric: by what the reducer adds to its
-    name, and sample.
+    """Returns what the log's own reducers made of the epochs of a metric: by what the reducer adds
+    to the metric's name, and by sample.
     """
     scorer, _, part = metric.partition(",")
     reduced = {}
@@ -194,16 +206,17 @@ def _reduce(content: Any, metric: str) -> dict[str, dict[str, Any]]:
 
 
 def _add_reported(log: Log, content: Any) -> None:
+    """Adds the means that the log itself reports."""
     for score in content.results.scores if content.results else []:
         name = score.scorer if score.name == score.scorer else f"{score.scorer},{score.name}"
         name += "" if score.reducer in (None, "mean") else f",{score.reducer}"
         by_name = {key.rpartition("/")[2]: metric.value for key, metric in score.metrics.items()}
-        value = next((by_name[each] for each in _MEANS if each in by_name), None)
+        value = next((by_name[each] for each in _MEAN_METRICS if each in by_name), None)
         if value is not None:
             log.reported[name] = Reported(value, getattr(score, "scored_samples", None))
 
 
-def _input(content: Any) -> Any:
+def _drop_message_ids(content: Any) -> Any:
     """Returns the input of a sample without the messages' ids, which are drawn at random."""
     if isinstance(content, str):
         return content
@@ -220,14 +233,14 @@ def _input(content: Any) -> Any:
 
 
 def _is_grade(text: str) -> bool:
-    """Whether inspect_ai takes a text for a number; it takes any other for 0."""
+    """Returns whether inspect_ai takes a text for a number; it takes any other for 0."""
     try:
         return text in _GRADES or text.lower() in _TRUTHS or math.isfinite(float(text))
     except ValueError:
         return False
 
 
-def _scores(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _list_scores(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the name and value of each score; a scorer with several values has SCORER,VALUE."""
     for scorer, score in scores.items():
         if isinstance(score.value, dict):

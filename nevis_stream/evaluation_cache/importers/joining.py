@@ -51,45 +51,47 @@ def choose_metrics(
     known = sorted({name for log in logs for name in log.values})
     wanted = join_words(words, known)
     for word in wanted:
-        if not _matches(word, known):
+        if not _find_matches(word, known):
             raise BadInput(f"--metrics={word}: {unknown('metric', word, known)}")
     chosen: dict[str, str] = {}
     without: list[str] = []
     for task, each in by_task.items():
         if any(log.values for log in each):
-            chosen[task] = _choose(task, each, wanted, ranges, remarks)
+            chosen[task] = _choose_metric(task, each, wanted, ranges, remarks)
         else:
-            without.append(f"task {task!r} {_why_no_metric(each)}")
+            without.append(f"task {task!r} {_explain_no_metric(each)}")
     if not chosen:
         raise BadInput(f"{logs[0].path}: {without[0]}")
     reason = "tasks without a metric that has a number for each sample"
     return chosen, [LeftOut(reason, len(without), name_first(without))] if without else []
 
 
-def _matches(word: str, names: Sequence[str]) -> list[str]:
+def _find_matches(word: str, names: Sequence[str]) -> list[str]:
     """Returns the names that a word stands for: itself, or those of which it is a part."""
     return [word] if word in names else [name for name in names if word in name.split(",")]
 
 
-def _why_no_metric(logs: Sequence[Log]) -> str:
+def _explain_no_metric(logs: Sequence[Log]) -> str:
+    """Returns why no metric of a task can be read, given its logs."""
     skipped = sorted({name for log in logs for name in log.skipped})
     errors = [what for log in logs for kind, what in log.remarks if kind == FAILED]
     if errors and not skipped:
         return f"has no sample with a value; {FAILED}: {errors[0]}"
     return (
         "has no metric with a number for each sample"
-        f" ({', '.join(skipped) or 'no metric at all'}).{_grade_hint(logs, skipped)}"
+        f" ({', '.join(skipped) or 'no metric at all'}).{_suggest_grades(logs, skipped)}"
     )
 
 
-def _choose(
+def _choose_metric(
     task: str, logs: Sequence[Log], wanted: Sequence[str], ranges: Ranges, remarks: list[str]
 ) -> str:
+    """Returns the metric that is read of a task, given its logs; see `choose_metrics`."""
     names = list(dict.fromkeys(name for log in logs for name in log.values))
     skipped = sorted({name for log in logs for name in log.skipped} - set(names))
     chosen = ""
     for word in wanted:
-        if matches := _matches(word, names):
+        if matches := _find_matches(word, names):
             if len(matches) > 1:
                 raise BadInput(
                     f"--metrics={word}: task {task!r} has {' and '.join(matches)}; name one."
@@ -98,7 +100,7 @@ def _choose(
             break
     if not chosen:
         counts = {name: sum(name in log.values for log in logs) for name in names}
-        fits = {name: _fits(name, logs, ranges) for name in names}
+        fits = {name: _lies_in_range(name, logs, ranges) for name in names}
         chosen = max(names, key=lambda name: (counts[name], fits[name]))  # of equal ones the first
         if chosen != (first := max(names, key=lambda name: counts[name])):
             remarks.append(
@@ -109,13 +111,13 @@ def _choose(
         remarks.append(f"{task}: {chosen} is read; --metrics may name others: {texts}")
     if skipped:
         remarks.append(f"{task}: without a number for each sample: {', '.join(skipped)}")
-    if hint := _grade_hint(logs, [chosen]):
+    if hint := _suggest_grades(logs, [chosen]):
         raise BadInput(f"{logs[0].path.parent}: task {task!r}, {chosen}:{hint}")
     return chosen
 
 
-def _fits(name: str, logs: Sequence[Log], ranges: Ranges) -> bool:
-    """Whether a metric has a range, and all its values lie in it."""
+def _lies_in_range(name: str, logs: Sequence[Log], ranges: Ranges) -> bool:
+    """Returns whether a metric has a range, and all its values lie in it."""
     stated = next((log.ranges[name] for log in logs if name in log.ranges), None)
     ends = stated or ranges.find(logs[0].task, name)
     if isinstance(ends, str) or (ends is None and is_unbounded(name)):
@@ -126,8 +128,8 @@ def _fits(name: str, logs: Sequence[Log], ranges: Ranges) -> bool:
     )
 
 
-def _grade_hint(logs: Sequence[Log], metrics: Sequence[str]) -> str:
-    """Returns what to do about values that are texts; "" if there are none."""
+def _suggest_grades(logs: Sequence[Log], metrics: Sequence[str]) -> str:
+    """Returns what to do about values of metrics that are texts (grades); "" if there are none."""
     grades: dict[str, str] = {}
     for log in logs:
         for skipped in (each for name in metrics for each in log.skipped.get(name, {}).values()):
@@ -143,10 +145,12 @@ def _grade_hint(logs: Sequence[Log], metrics: Sequence[str]) -> str:
     )
 
 
-def list_models_without(
+def describe_models_without(
     task: str, metric: str, logs: Sequence[tuple[str, Log]]
 ) -> Iterator[tuple[str, str]]:
-    """Yields remarks on models without the metric, or with values that are no numbers."""
+    """Yields kind and text of remarks on rows without the metric, or with values that are no
+    numbers.
+    """
     for row, log in logs:
         if not log.values.get(metric):
             others = ", ".join(log.values) or "no other with numbers"
@@ -195,9 +199,11 @@ def choose_counted(
         best = max(group, key=lambda log: (not _is_fragment(log, group), log.date))
         counted.append((row, best))
         for log in (log for log in group if log is not best):
-            left_out.setdefault(_why_not(log, best), []).append(f"{log.state()} of {row} on {task}")
+            left_out.setdefault(_explain_left_out(log, best), []).append(
+                f"{log.describe()} of {row} on {task}"
+            )
         if _is_fragment(best, group):
-            fragments.append(f"{best.state()} of {row} on {task}")
+            fragments.append(f"{best.describe()} of {row} on {task}")
     replaced = [
         LeftOut(reason, len(texts), name_first(texts)) for reason, texts in left_out.items()
     ]
@@ -205,7 +211,7 @@ def choose_counted(
     return counted, replaced, remarks
 
 
-def _why_not(log: Log, best: Log) -> str:
+def _explain_left_out(log: Log, best: Log) -> str:
     """Returns why a log does not count beside the one that does."""
     if log.date != best.date or bool(log.truncation) != bool(best.truncation):
         return "logs of a model and task that has another log, which is complete or later"
@@ -219,8 +225,8 @@ def _why_not(log: Log, best: Log) -> str:
 
 
 def _is_fragment(log: Log, group: Sequence[Log]) -> bool:
-    """Whether a log lacks samples: it says so; or it says nothing, and another log of the group has
-    all of its samples and more.
+    """Returns whether a log lacks samples: it says so; or it says nothing, and another log of the
+    group has all of its samples and more.
     """
     if log.truncation is not None:
         return bool(log.truncation)
@@ -228,7 +234,7 @@ def _is_fragment(log: Log, group: Sequence[Log]) -> bool:
 
 
 _RANGE = "range"
-_ROUNDING = 5e-4  # of the range: a reported score that differs by more differs
+_TOLERANCE = 5e-4  # of the range: a reported score that differs by more differs
 
 
 def join_logs(
@@ -247,20 +253,20 @@ def join_logs(
       facts: model and variant by name of the row.
       metrics: as of `read_logs`.
       ranges: of the values.
-      remarks: lines for people; more are added at the end.
-      left_out: what is not read; more may be added.
+      remarks: lines for people; gains more at the end.
+      left_out: what is not read; may gain more.
       with_failed: whether samples of which every evaluation failed are columns too.
     """
     chosen, without = choose_metrics([log for _, log in logs], metrics, ranges, remarks)
     left_out += without
-    of_task: dict[str, list[tuple[str, Log]]] = {task: [] for task in chosen}
+    logs_of_task: dict[str, list[tuple[str, Log]]] = {task: [] for task in chosen}
     for row, log in logs:
         if log.task in chosen:
-            of_task[log.task].append((row, log))
+            logs_of_task[log.task].append((row, log))
     said, reported = [], []
-    for task, each in of_task.items():
-        said += list_models_without(task, chosen[task], each)
-        reported += [_compare(row, log, chosen[task], ranges) for row, log in each]
+    for task, each in logs_of_task.items():
+        said += describe_models_without(task, chosen[task], each)
+        reported += [_compare_reported(row, log, chosen[task], ranges) for row, log in each]
     remarks += summarise_remarks(said) + summarise_remarks(filter(None, reported))
     kept = [(row, log) for row, log in logs if log.values.get(chosen.get(log.task, ""))]
     if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
@@ -268,7 +274,7 @@ def join_logs(
             LeftOut("models without a value of what is read", len(empty), name_first(empty))
         )
     logs = kept
-    columns, hashes = _columns([log for _, log in logs], chosen, with_failed)
+    columns, hashes = _number_columns([log for _, log in logs], chosen, with_failed)
     by_model: dict[str, list[Log]] = {}
     for row, log in logs:
         by_model.setdefault(row, []).append(log)
@@ -295,12 +301,12 @@ def join_logs(
         [f"{task}/{sample}" for task, sample in columns],
         values,
         provenances,
-        _describe([log for _, log in logs], columns, hashes, chosen),
+        _make_provenance([log for _, log in logs], columns, hashes, chosen),
         remarks=remarks,
         left_out=left_out,
         places=places,
         failed=failed,
-        prices=_prices([log for _, log in logs], columns),
+        prices=_average_prices([log for _, log in logs], columns),
     )
 
 
@@ -345,19 +351,21 @@ def join_metrics(tables: Sequence[RawTable]) -> RawTable:
 
 
 def keep_metric(logs: Sequence[tuple[str, Log]], word: str) -> list[tuple[str, Log]]:
-    """Returns the logs that have a metric.
+    """Returns the logs that have a metric of which `word` is the name or a part.
 
     Raises:
       BadInput: none has it.
     """
-    kept = [(row, log) for row, log in logs if _matches(word, list(log.values))]
+    kept = [(row, log) for row, log in logs if _find_matches(word, list(log.values))]
     if not kept:
         known = sorted({name for _, log in logs for name in log.values})
         raise BadInput(f"--metrics={word}: {unknown('metric', word, known)}")
     return kept
 
 
-def _prices(logs: Sequence[Log], columns: Mapping[tuple[str, str], int]) -> dict[str, np.ndarray]:
+def _average_prices(
+    logs: Sequence[Log], columns: Mapping[tuple[str, str], int]
+) -> dict[str, np.ndarray]:
     """Returns, by unit, the mean of what the answers to each sample cost, float64[n], NaN where no
     log says it.
     """
@@ -374,8 +382,10 @@ def _prices(logs: Sequence[Log], columns: Mapping[tuple[str, str], int]) -> dict
     return result
 
 
-def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str] | None:
-    """Returns a remark if the log reports another score than the mean of its values."""
+def _compare_reported(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str] | None:
+    """Returns kind and text of a remark if the log reports another score than the mean of its
+    values, else None.
+    """
     reported = log.reported.get(metric)
     values = [value for value, _ in log.values.get(metric, {}).values()]
     if reported is None or not values:
@@ -383,7 +393,7 @@ def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str]
     mean = sum(values) / len(values)
     stated = log.ranges.get(metric) or ranges.find(log.task, metric)
     value_range = (0.0, 1.0) if stated is None or isinstance(stated, str) else stated
-    if abs(mean - reported.score) <= _ROUNDING * (value_range[1] - value_range[0]):
+    if abs(mean - reported.score) <= _TOLERANCE * (value_range[1] - value_range[0]):
         return None
     samples = "" if reported.samples is None else f" of {plural(reported.samples, 'sample')}"
     how = "" if reported.aggregation == "mean" else f" (aggregated by {reported.aggregation})"
@@ -394,11 +404,11 @@ def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str]
     )
 
 
-def _columns(
+def _number_columns(
     logs: Sequence[Log], chosen: Mapping[str, str], with_failed: bool
 ) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]:
-    """Returns the column of each task and sample that a log has, and the hash of its content, where
-    a log has it.
+    """Returns, by task and sample, the number of its column, from 0, and the hash of its content,
+    where a log has it.
 
     Raises:
       BadInput: samples of two logs have the same id and other contents.
@@ -422,7 +432,7 @@ def _columns(
     return columns, {key: content for key, (content, _) in first.items()}
 
 
-def _describe(
+def _make_provenance(
     logs: Sequence[Log],
     columns: Mapping[tuple[str, str], int],
     hashes: Mapping[tuple[str, str], str],
@@ -434,7 +444,7 @@ def _describe(
     Raises:
       BadInput: the logs of a task state different directions or ranges of the metric.
     """
-    stated: dict[tuple[str, str], tuple[Any, Log]] = {}  # by task and what it is
+    stated: dict[tuple[str, str], tuple[Any, Log]] = {}  # by task, and `DIRECTION` or `_RANGE`
     for log in logs:
         metric = chosen[log.task]
         for name, value in (

@@ -33,7 +33,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
     columns = read_columns(path, {"metrics", "hash", "hashes", *_METRICS, *_CONTENT})
     if not {"metrics", *_METRICS} & columns.keys():
         raise BadInput(f"{path}: has neither `metrics` nor any of {', '.join(_METRICS)}.")
-    log = Log(path, _find_model(path), match["task"], match["date"], grades=shared.grades)
+    log = Log(path, _find_model_name(path), match["task"], match["date"], grades=shared.grades)
     for number in range(len(next(iter(columns.values())))):
         row = {name: column[number] for name, column in columns.items()}
         sample, place = str(number), f"row {number + 1}"
@@ -59,7 +59,7 @@ def _hash_content(row: dict[str, Any]) -> str:
     return digest(text) if text else ""
 
 
-def _find_model(path: Path) -> str:
+def _find_model_name(path: Path) -> str:
     folders = [each.name for each in path.resolve().parents]
     named = (each.removeprefix("details_") for each in folders if each.startswith("details_"))
     return next(named, folders[0]).replace("__", "/")

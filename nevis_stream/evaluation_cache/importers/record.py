@@ -26,13 +26,13 @@ class SharedFiles:
 
     Attributes:
       grades: numbers of grades, for example {"A": 1}.
-      contents: of JSON files that several logs need, by path.
+      contents: of the JSON files that were read, by path; several logs may need one.
     """
 
     grades: Mapping[str, float] = field(default_factory=dict)
     contents: dict[Path, Any] = field(default_factory=dict)
 
-    def json(self, path: Path) -> Any:
+    def read_content(self, path: Path) -> Any:
         """Returns the content of a JSON file, which is read once.
 
         Raises:
@@ -45,11 +45,13 @@ class SharedFiles:
                 raise BadInput(f"{path}: cannot be read as JSON ({error}).") from None
         return self.contents[path]
 
-    def json_object(self, path: Path) -> dict[str, Any]:
-        """Returns the JSON object in a file, {} if there is no such file; errors as of `json`, or
-        `BadInput` if it is no object.
+    def read_object(self, path: Path) -> dict[str, Any]:
+        """Returns the JSON object in a file, {} if there is no such file.
+
+        Raises:
+          BadInput: the file cannot be read, or is no JSON object.
         """
-        content = self.json(path) if path.is_file() else {}
+        content = self.read_content(path) if path.is_file() else {}
         if not isinstance(content, dict):
             raise BadInput(f"{path}: is not a JSON object, so it has no results.")
         return content
@@ -60,7 +62,7 @@ class Format:
     """A kind of log.
 
     Attributes:
-      name: of the program that writes it.
+      name: of the program that writes such logs.
       files: how its files are called, for people.
       pattern: of the names of its files.
       read: returns the logs in a file.
@@ -100,7 +102,7 @@ class Log:
       model: its name.
       task: its name.
       date: as text; later logs have greater ones.
-      identity: what makes it another model under the same name: revision, adapter, reasoning
+      identity: what makes another model of it under the same name: revision, adapter, reasoning
         effort and the like; None if the log does not say.
       settings: how it was evaluated: number of shots, prompt template, generation arguments; None
         if the log does not say.
@@ -115,9 +117,9 @@ class Log:
       reported: by metric, the score in the log.
       higher_is_better: by metric, where the log says it.
       ranges: by metric, low and high, where the log says it.
-      remarks: further things that people should know: of which kind, and what.
+      remarks: further lines for people: a kind of remark, and an instance of it.
       grades: numbers of grades, for example {"A": 1}.
-      prices: by unit and sample, what the answers cost, one for each epoch.
+      prices: by unit and sample, what the answer of each epoch cost.
     """
 
     path: Path
@@ -140,7 +142,9 @@ class Log:
     prices: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add_price(self, unit: str, sample: str, amount: Any, per: float = 1) -> None:
-        """Adds what an answer cost, `per` of the log's units to one, if it is a number above 0."""
+        """Adds what an answer cost, if it is a number above 0. One `unit` is `per` of the amounts'
+        unit, for example seconds are 1000 milliseconds.
+        """
         if isinstance(amount, int | float) and 0 < amount < math.inf:
             self.prices.setdefault(unit, {}).setdefault(sample, []).append(amount / per)
 
@@ -169,7 +173,8 @@ class Log:
         return set().union(*self.values.values(), *self.skipped.values(), self.failed)
 
     def add_hash(self, sample: str, content: str, place: str, name: str) -> None:
-        """Adds the hash of a sample's content.
+        """Adds the hash of a sample's content; `place` and `name` are those of the hash in the
+        file, for messages.
 
         Raises:
           BadInput: the sample has another one.
@@ -177,8 +182,8 @@ class Log:
         if self.hashes.setdefault(sample, content) != content:
             raise BadInput(f"{self.path}, {place}: sample {sample} has another {name} before.")
 
-    def state(self) -> str:
-        """Returns file, number of samples and status as text, for people."""
+    def describe(self) -> str:
+        """Returns file, number of samples and truncation as text, for people."""
         count = len(self.samples)
         of = f" of {self.size:,}" if self.size and self.size != count else ""
         status = f", {self.truncation}" if self.truncation else ""
@@ -187,8 +192,8 @@ class Log:
 
 
 def read_json_lines(log: Log) -> Iterator[tuple[str, Any]]:
-    """Yields place and content of each line of a log; a last one that is not complete makes a
-    truncated log.
+    """Yields place and content of each line of a log; if the last one is not complete, the log
+    gains this as its `truncation`.
 
     Raises:
       BadInput: a line is not JSON.
@@ -245,9 +250,9 @@ def name_first(texts: Sequence[str]) -> str:
     return "; ".join(texts[:_MOST_NAMED]) + (f"; and {others:,} more" if others > 0 else "")
 
 
-def as_texts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Returns facts as short texts. A fact that is None or empty is left out, and so is a default
-    that some versions of a program write and others do not.
+def format_facts(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns facts as short texts. A fact that is None or empty is left out, and so is one with
+    its default, which some versions of a program write and others do not.
     """
     texts = {}
     for name, value in facts.items():
