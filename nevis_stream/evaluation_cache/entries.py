@@ -192,10 +192,12 @@ def compare_samples(
     place: Callable[[str], str] = lambda sample: "",
 ) -> Counter[str]:
     """Compares samples with those of the cache that have their ids; arguments, result and errors as
-    of `identity.compare`.
+    of `identity.compare_samples`.
     """
     columns = find_numbers(db, "samples", ids)
-    return identity.compare(ids, columns, read_batches(db), read_hashes(db), provenances, place)
+    return identity.compare_samples(
+        ids, columns, read_batches(db), read_hashes(db), provenances, place
+    )
 
 
 def find_names(

@@ -281,7 +281,7 @@ class EvaluationCache:
         self,
         other: "EvaluationCache",
         progress: Progress = SILENT,
-    ) -> merge.Merged:
+    ) -> merge.MergeResult:
         """Adds everything in another cache; see `merge.merge`. Into an empty cache this makes a
         smaller copy, without replaced predictions.
         """

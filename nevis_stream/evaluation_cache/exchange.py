@@ -1,5 +1,5 @@
-"""How values come into an evaluation cache and leave it: files are imported and exported, and what
-answers for a new model, a file or anything else, is asked.
+"""How values come into an evaluation cache and leave it: files are imported and exported, and an
+oracle that answers for a new model, a file or anything else, is asked.
 """
 
 import dataclasses
@@ -82,12 +82,12 @@ def import_file(
     progress.stage(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     with cache.index.reading() as db:
-        table = _scale(db, table)
+        table = _rescale(db, table)
     provenances = table.sample_provenance or [{}] * len(table.samples)
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            table = _compare(db, table)
+            table = _match_cache(db, table)
             planes, predicted = (
                 cells.convert_arrays(table.models, table.samples, values)
                 for values in (
@@ -102,21 +102,21 @@ def import_file(
                     table.models, table.model_provenance or [{}] * len(table.models), strict=True
                 )
             ]
-            kept_back = records.describe_withheld(db, table.models, table.samples, table.values)
-            table = dataclasses.replace(table, remarks=(*table.remarks, *kept_back))
+            withheld = records.describe_withheld(db, table.models, table.samples, table.values)
+            table = dataclasses.replace(table, remarks=(*table.remarks, *withheld))
             cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
                 cells.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
             if vectors is not None:
-                there = ~np.isnan(vectors).any(axis=1)
-                cells.write_features(db, cache.cells, columns[there], vectors[there])
+                has_features = ~np.isnan(vectors).any(axis=1)
+                cells.write_features(db, cache.cells, columns[has_features], vectors[has_features])
             records.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     return table
 
 
-def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+def _match_cache(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     """Returns a table with the names that its models and samples have in the cache, and with lines
     for people on what differs and what could not be compared.
 
@@ -128,15 +128,19 @@ def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     places = dict(zip(names, map(table.format_place, table.samples), strict=True))
     missing = entries.compare_samples(db, names, provenances, places.__getitem__)
     table = dataclasses.replace(table, samples=names)
-    table, lines = _with_rows(table, entries.read_models(db))
+    table, lines = _match_rows(table, entries.read_models(db))
     return dataclasses.replace(table, remarks=(*table.remarks, *lines, *count_missing(missing)))
 
 
-def _with_rows(
+def _match_rows(
     table: ValueTable, stored: Mapping[str, Mapping[str, Any]]
 ) -> tuple[ValueTable, list[str]]:
     """Returns a table with the names that its models have in a cache, and lines for people. Rows of
-    the table that are one row there are joined.
+    the table that are one row in the cache are joined.
+
+    Args:
+      table: the content of a file.
+      stored: provenance of the cache's models.
 
     Raises:
       BadInput: such rows have different values in one cell.
@@ -159,7 +163,7 @@ def _with_rows(
     arrays = {"values": table.values, "confidence": table.confidence, "predicted": table.predicted}
     if len(provenances) < len(names):
         arrays = {
-            kind: None if values is None else _joined_rows(names, values)
+            kind: None if values is None else _join_rows(names, values)
             for kind, values in arrays.items()
         }
     table = dataclasses.replace(
@@ -168,8 +172,13 @@ def _with_rows(
     return table, lines
 
 
-def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
-    """Returns one row for each name; cells that are unknown in one row are taken from the next."""
+def _join_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
+    """Returns one row for each name, in the order of the names: of the rows of a name, [k, n], each
+    cell has the known value.
+
+    Raises:
+      BadInput: two of them have different values in one cell.
+    """
     order = list(dict.fromkeys(names))
     joined = values[[names.index(name) for name in order]]
     for name, row in zip(names, values, strict=True):
@@ -182,8 +191,9 @@ def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
     return joined
 
 
-def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
-    """Returns a table whose metrics without bounds have the scale of the cache, if it has them.
+def _rescale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+    """Returns a table whose values of metrics without bounds have the scale of the cache, where the
+    cache has one.
 
     Raises:
       BadInput: a value lies outside of that scale.
@@ -213,7 +223,7 @@ def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
 
 
 def read_for_cache(cache: EvaluationCache, path: str | Path, **how: Any) -> ValueTable:
-    """Reads a file from which new cells of a cache will be asked: its values must be of the same
+    """Reads a file whose values are to answer for new models of a cache. They must be of the same
     kind as those of the cache, and what identifies a sample must agree.
 
     Args:
@@ -233,7 +243,7 @@ def read_for_cache(cache: EvaluationCache, path: str | Path, **how: Any) -> Valu
         )
     try:
         with cache.index.reading() as db:
-            table = _compare(db, _scale(db, table))
+            table = _match_cache(db, _rescale(db, table))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     if not scores or table.values.dtype != np.uint8:
@@ -249,13 +259,15 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     Raises:
       DamagedCache: `verify` finds damage; no file is written.
     """
-    integrity.check(cache)
+    integrity.refuse_damage(cache)
     models, samples = cache.models(), cache.samples()
     with cache.index.reading() as db:
         provenances = entries.list_provenances(db)
-        gone, lost = records.find_removed(db)
-    columns = np.array([k for k, name in enumerate(samples) if name not in lost], np.int64)
-    models = {name: each for name, each in models.items() if name not in gone}
+        removed_models, removed_samples = records.find_removed(db)
+    columns = np.array(
+        [k for k, name in enumerate(samples) if name not in removed_samples], np.int64
+    )
+    models = {name: each for name, each in models.items() if name not in removed_models}
     names, samples = list(models), [samples[k] for k in columns.tolist()]
     provenances = [provenances[k] for k in columns.tolist()]
     arrays: dict[str, Any] = {
@@ -286,12 +298,12 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
 
 
 IdsOfColumns = Callable[[np.ndarray], Sequence[str]]
-"""int64[b], columns -> the ids of these samples."""
+"""Takes columns, int64[b]; returns the ids of these samples."""
 
 
 class FileOracle:
-    """An `Oracle` for one model whose values are in a file; a complete file shows what a budget
-    would have given. The cost of the answers is unknown.
+    """An `Oracle` for one model whose values are in a file, for example to learn from a complete
+    file what a budget would have given. The cost of the answers is unknown.
 
     Args:
       table: the file's values.
@@ -312,17 +324,21 @@ class FileOracle:
 
     def available(self, samples: Sequence[str]) -> np.ndarray:
         """Returns on which of n samples the file has a value of the model, bool[n]."""
-        columns = self._find(samples)
+        columns = self._find_columns(samples)
         return (columns >= 0) & is_observed(self._table.values[self._row][columns])
 
-    def _find(self, samples: Sequence[str]) -> np.ndarray:
+    def _find_columns(self, samples: Sequence[str]) -> np.ndarray:
         """Returns the file's columns of samples, int64[n], −1 for others."""
         return np.array([self._columns.get(sample, -1) for sample in samples], np.int64)
 
     def __call__(self, query: Query) -> Responses:
-        """Returns the values of int64[1, b]; BadInput if the file lacks one."""
+        """Returns the values on the samples of a query, int64[1, b].
+
+        Raises:
+          BadInput: the file lacks one.
+        """
         ids = self._ids(query.samples[0])
-        columns, missing = self._find(ids), np.flatnonzero(~self.available(ids))
+        columns, missing = self._find_columns(ids), np.flatnonzero(~self.available(ids))
         if len(missing):
             raise BadInput(
                 f"{self._file}: has no value of model {self._model!r} on sample"
@@ -334,8 +350,8 @@ class FileOracle:
 
 
 class TooFewAnswers(Exception):
-    """A model has answered fewer samples than the budget, and no other is left to be asked, or, as
-    the message says, it seems to be out of order.
+    """A model has answered fewer samples than the budget, and either no sample is left to be asked,
+    or the model seems to be out of order; the message says which.
     """
 
 
@@ -348,16 +364,17 @@ class CachedOracle:
       model: the model's id.
       columns: int64[n], of the cache's samples that take part.
       provenance: of the model.
-      ask: what answers for it.
+      oracle: answers for the model.
       image: of each column (see `samples.SampleFacts`), or None; all columns of an image are asked
         and kept together.
       others: int64[k, n], the columns of other metrics of the same prompts, which are asked and
         kept together with them; a prompt that lacks one of them counts as without an answer.
 
     Attributes:
-      values: [n], the observed values.
+      values: uint8[n] or float32[n], the observed values; 255 or NaN where unknown.
       other_values: [k, n], those of the other metrics.
-      failed: samples without an answer: they were asked, or would have been asked next.
+      failed: places among the n samples of those without an answer: they were asked, or would have
+        been asked next.
       observed_before: number of cells that were observed before.
       cost: of everything that was asked.
     """
@@ -393,8 +410,8 @@ class CachedOracle:
         return int(np.count_nonzero(is_observed(self.values)))
 
     def __call__(self, query: Query) -> Responses:
-        """Returns the values of int64[1, b], unknown where there is no answer, and the cost of
-        those that had to be asked.
+        """Returns the values on the samples of a query, int64[1, b], unknown where there is no
+        answer, and the cost of those that had to be asked.
 
         Raises:
           TooFewAnswers: too many samples in a row have no answer; what was answered is kept.
@@ -441,8 +458,13 @@ class CachedOracle:
 
 
 def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
-    """Returns means, moved into the range that the observed values, [n], leave for the mean; if all
-    values are observed, this is the mean itself.
+    """Returns estimates of a model's mean, [k], clipped to the range that the observed values leave
+    for it; if all values are observed, this is the mean itself.
+
+    Args:
+      values: uint8[n] or float32[n] of the model; 255 or NaN where unknown.
+      means: k estimates.
+      facts: about the samples.
     """
     low, high = fill_unknown(values), np.where(is_observed(values), values, 1)
     least, most = facts.mean(np.stack([low, high]))
@@ -450,7 +472,12 @@ def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) 
 
 
 def find_askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) -> np.ndarray:
-    """Returns on which samples a new model can be asked, or has been, bool[n].
+    """Returns on which samples a new model can be asked, or has been observed, bool[n].
+
+    Args:
+      row: the oracle of the model.
+      available: bool[n], where an answer can be had; None: everywhere.
+      budget: number of samples.
 
     Raises:
       BadInput: these are fewer than the budget.

@@ -144,7 +144,7 @@ def read_values(
     logs = [] if isinstance(path, str | Path) else sorted(path)
     path, ranges = Path(format_source(path)), Ranges.of(value_range)
     kind = get_file_kind(path)
-    # of the endings of tables a log has only this one
+    # .parquet is the one ending that both tables and logs have
     maybe_log = kind == ".parquet" or kind not in _READERS
     if logs or (maybe_log and path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS

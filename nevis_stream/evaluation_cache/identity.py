@@ -7,8 +7,8 @@ any.
 A row is a model with its revision, adapter and reasoning effort, as evaluated with one number of
 shots, prompt template and set of generation arguments on each task. The name of a row is that of
 the model, followed by what distinguishes it from other rows of that model where there are any:
-`M [revision=step1000]`, `M [num_fewshot=0]`. Rows that come in together all carry the difference; a
-name that is in a cache stays, and the newcomer carries it.
+`M [revision=step1000]`, `M [num_fewshot=0]`. Of rows that come in together all names have the
+difference; a name that is in a cache stays, and that of the newcomer has it.
 
 What is known of a row stands in its provenance: `model`, the name without the difference;
 `variant`, the difference; `identity`, facts of the model; and `tasks`, the settings by task. What
@@ -34,14 +34,14 @@ from nevis_stream.evaluation_cache.facts import (
 
 Provenance = Mapping[str, Any]
 # what a column gains from a later import if it was not stated before
-GAINED = (METRIC, DIRECTION)
+LATER_FACTS = (METRIC, DIRECTION)
 # in a model's provenance: by data set, facts such as number of shots, template and generation
 # arguments
 TASKS = "tasks"
 
 
 def describe(provenance: Provenance) -> dict[str, str]:
-    """Returns what a sample's provenance states of its identity, as people read it."""
+    """Returns by name, such as "data set", what a sample's provenance states of its identity."""
     texts = {
         "data set": get_dataset(provenance),
         "metric": str(provenance.get(METRIC) or ""),
@@ -52,7 +52,7 @@ def describe(provenance: Provenance) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def compare(
+def compare_samples(
     ids: Sequence[str],
     columns: np.ndarray,
     stored: Sequence[tuple[slice, Provenance]],
@@ -65,7 +65,7 @@ def compare(
     Args:
       ids: of the samples.
       columns: int64[k], −1 for a new sample.
-      stored: the cache's batches: columns, and their provenance without hashes.
+      stored: columns and provenance of the cache's samples (see `entries.read_batches`).
       hashes: by column, of the contents that the cache has.
       provenances: of the k samples; None states nothing.
       place: returns the place of a sample in its file, for messages, for example ", line 3".
@@ -87,20 +87,20 @@ def compare(
             continue
         pair = batch, id(provenance)
         if pair not in verdicts:
-            verdicts[pair] = _verdict(stored[batch][1], provenance)
+            verdicts[pair] = _compare_facts(stored[batch][1], provenance)
         differs, lacking = verdicts[pair]
-        there, here = hashes.get(int(columns[k]), ""), str(provenance.get(HASH) or "")
-        if there and here and there != here:
-            differs = f"content {there} in this cache, not {here}: it is another question"
+        old, new = hashes.get(int(columns[k]), ""), str(provenance.get(HASH) or "")
+        if old and new and old != new:
+            differs = f"content {old} in this cache, not {new}: it is another question"
         if differs:
-            raise BadInput(_message(ids[k], place(ids[k]), differs))
+            raise BadInput(_format_refusal(ids[k], place(ids[k]), differs))
         missing.update(lacking)
-        missing["content"] += bool(there) != bool(here)
+        missing["content"] += bool(old) != bool(new)
     return +missing
 
 
-def _verdict(stored: Provenance, new: Provenance) -> tuple[str, list[str]]:
-    """Returns how two samples differ, "" if they do not, and the facts that one of them lacks."""
+def _compare_facts(stored: Provenance, new: Provenance) -> tuple[str, list[str]]:
+    """Returns how two samples differ, "" if they do not, and the facts that only one states."""
     old, given = ({**describe(each), "content": ""} for each in (stored, new))
     for name in given:
         if name in old and old[name] != given[name]:
@@ -108,7 +108,7 @@ def _verdict(stored: Provenance, new: Provenance) -> tuple[str, list[str]]:
     return "", [name for name in ("metric", "direction") if (name in old) != (name in given)]
 
 
-def _message(sample: str, place: str, differs: str) -> str:
+def _format_refusal(sample: str, place: str, differs: str) -> str:
     advice = (
         "Values of both kinds cannot stand in one column: state what the file has (columns"
         " `metric`, `higher_is_better`, `low` and `high`, or --metrics, --lower_is_better,"
@@ -118,7 +118,9 @@ def _message(sample: str, place: str, differs: str) -> str:
 
 
 def count_missing(missing: Mapping[str, int]) -> list[str]:
-    """Returns a line that counts the facts which only the cache or only the file states."""
+    """Returns a line for people that counts the facts which only the cache or only the file states;
+    [] if there are none.
+    """
     if not missing:
         return []
     counts = ", ".join(
@@ -128,18 +130,19 @@ def count_missing(missing: Mapping[str, int]) -> list[str]:
 
 
 def find_gained_facts(stored: Provenance, new: Provenance) -> dict[str, Any]:
-    """Returns the facts that a stored sample gains: one that had outcomes has scores once a value
-    between 0 and 1 comes (partial credit, F1), and then `low` and `high`.
+    """Returns the facts that only the new provenance of a stored sample states. `low` and `high`
+    are among them once a sample that had outcomes gets a value between 0 and 1 (partial credit,
+    F1).
     """
-    names = (*GAINED, *RANGE)
+    names = (*LATER_FACTS, *RANGE)
     return {name: new[name] for name in names if name in new and name not in stored}
 
 
 def match_names(
     ids: Sequence[str], provenances: Sequence[Provenance], in_cache: Mapping[str, str]
 ) -> list[str]:
-    """Returns the ids under which a cache has samples, which must not depend on how many metrics a
-    file has: the F1 of `squad/1` may be `squad/1#F1` in one of them, and `squad/1` in the other.
+    """Returns the ids under which a cache has samples of a file. These must not depend on how many
+    metrics a file has: the F1 of `squad/1` may be `squad/1#F1` in one, and `squad/1` in the other.
 
     Args:
       ids, provenances: of k samples.
@@ -167,43 +170,45 @@ def merge_tasks(model: str, old: Provenance, new: Provenance) -> dict[str, dict[
     """
     merged = {name: dict(task) for name, task in old.get(TASKS, {}).items()}
     for name, task in new.get(TASKS, {}).items():
-        there = merged.setdefault(name, {})
+        old_facts = merged.setdefault(name, {})
         for fact, value in task.items():
-            if there.setdefault(fact, value) != value:
+            if old_facts.setdefault(fact, value) != value:
                 raise BadInput(
-                    f"model {model!r} on {name}: has {fact} = {there[fact]!r} in this cache, not"
-                    f" {value!r}. Such values are another model's: give it another id, for example"
-                    f" '{model} [{fact}={value}]'."
+                    f"model {model!r} on {name}: has {fact} = {old_facts[fact]!r} in this cache,"
+                    f" not {value!r}. Such values are another model's: give it another id, for"
+                    f" example '{model} [{fact}={value}]'."
                 )
     return merged
 
 
 MODEL, VARIANT, IDENTITY = "model", "variant", "identity"
 Facts = Mapping[str, str]
-# facts that every log with settings should have; without one it is unknown, not a default
-_NEVER_DEFAULT = ("num_fewshot", "prompt", "solver", "version")
-# named in this order, then by the alphabet
-_FIRST = ("revision", "peft", "adapter", "reasoning_effort", "num_fewshot", "temperature")
+# facts without a default: where a log does not state one, it is unknown
+_WITHOUT_DEFAULT = ("num_fewshot", "prompt", "solver", "version")
+# the most telling facts, which are named first, in this order; the others by the alphabet
+_NAMED_FIRST = ("revision", "peft", "adapter", "reasoning_effort", "num_fewshot", "temperature")
 _DEFAULTS = {"revision": "main"}
-_MOST_NAMED = 3
+_MOST_NAMED = 3  # facts, or values of a fact, in a line for people
 
 
 def find_differences(first: Facts | None, second: Facts | None) -> list[str]:
-    """Returns the names of facts that differ, the most telling ones first."""
+    """Returns the names of facts that differ, the most telling ones first; none if one side is
+    None, unknown.
+    """
     if first is None or second is None:
         return []
     names = [
         name
         for name in {*first, *second}
         if first.get(name) != second.get(name)
-        and not (name in _NEVER_DEFAULT and (name not in first or name not in second))
+        and not (name in _WITHOUT_DEFAULT and (name not in first or name not in second))
     ]
-    return sorted(names, key=_place)
+    return sorted(names, key=_make_sort_key)
 
 
 def name_row(model: str, variant: Facts) -> str:
     """Returns the name of a row: "M", or "M [num_fewshot=0]"."""
-    listed = [f"{key}={variant[key]}" for key in sorted(variant, key=_place)]
+    listed = [f"{key}={variant[key]}" for key in sorted(variant, key=_make_sort_key)]
     return f"{model} [{', '.join(listed)}]" if listed else model
 
 
@@ -224,8 +229,8 @@ def describe_row(
 
 
 def distinguish(all_facts: Iterable[Facts | None]) -> list[dict[str, str]]:
-    """Returns for each of several facts the few that distinguish it from the others that differ;
-    empty for unknown ones, and for all if none differ.
+    """Returns, for each of several sets of facts, the few facts that tell the different ones apart;
+    {} for an unknown set, None, and for all if none differ.
     """
     all_facts = list(all_facts)
     names: list[str] = []
@@ -233,63 +238,65 @@ def distinguish(all_facts: Iterable[Facts | None]) -> list[dict[str, str]]:
         for second in all_facts[:i]:
             if (differing := find_differences(first, second)) and not set(differing) & set(names):
                 names.append(differing[0])
-    names.sort(key=_place)
+    names.sort(key=_make_sort_key)
     return [
         {} if each is None else {key: show_fact(each, key) for key in names} for each in all_facts
     ]
 
 
 def show_fact(facts: Facts, name: str) -> str:
-    """Returns the value of a fact; "none" if it has its default, "unknown" if it is unknown."""
-    return facts.get(name, "unknown" if name in _NEVER_DEFAULT else _DEFAULTS.get(name, "none"))
+    """Returns the value of a fact; where it is not stated its default or "none", or "unknown" if it
+    has no default.
+    """
+    return facts.get(name, "unknown" if name in _WITHOUT_DEFAULT else _DEFAULTS.get(name, "none"))
 
 
 def name_variants(
     logs: Sequence[tuple[str, Facts | None, str, Facts | None]],
 ) -> list[dict[str, str]]:
-    """Returns the difference in the name of the row of each log.
+    """Returns the variant of each log: what distinguishes its row from others of its model.
 
     Args:
       logs: model, identity, task and settings of each.
     """
     variants: list[dict[str, str]] = [{} for _ in logs]
-    for places in _groups(logs, lambda log: log[0]):
-        known = {_key(logs[i][1]): logs[i][1] for i in places if logs[i][1] is not None}
+    for places in _group_by(logs, lambda log: log[0]):
+        known = {_make_key(logs[i][1]): logs[i][1] for i in places if logs[i][1] is not None}
         keys = sorted(known)
         labels = dict(zip(keys, distinguish(known[key] for key in keys), strict=True))
         only = next(iter(labels.values())) if len(labels) == 1 else {}
         for i in places:
-            variants[i] |= labels.get(_key(logs[i][1]), only)
-    for row in _groups(
-        list(zip(logs, variants, strict=True)), lambda each: (each[0][0], _key(each[1]))
+            variants[i] |= labels.get(_make_key(logs[i][1]), only)
+    for row in _group_by(
+        list(zip(logs, variants, strict=True)), lambda each: (each[0][0], _make_key(each[1]))
     ):
-        _by_settings(logs, row, variants)
+        _add_settings(logs, row, variants)
     return variants
 
 
-def _by_settings(logs, row: Sequence[int], variants: list[dict[str, str]]) -> None:
-    """Adds the differences in settings among the logs of one model to their variants."""
+def _add_settings(logs, row: Sequence[int], variants: list[dict[str, str]]) -> None:
+    """Adds to the variants of the logs of one model, `row` by number, how their settings differ."""
     labels: list[dict[str, str]] = []
     others: list[int] = []
-    for places in _groups([logs[i] for i in row], lambda log: log[2]):
+    for places in _group_by([logs[i] for i in row], lambda log: log[2]):
         places = [row[place] for place in places]
-        keys = sorted({_key(logs[i][3]) for i in places if logs[i][3] is not None})
+        keys = sorted({_make_key(logs[i][3]) for i in places if logs[i][3] is not None})
         found = dict(zip(keys, distinguish(map(dict, keys)), strict=True))
         if not any(found.values()):
             others += places
         for i in places if any(found.values()) else ():
-            variants[i] = variants[i] | (label := found.get(_key(logs[i][3]), {}))
+            variants[i] = variants[i] | (label := found.get(_make_key(logs[i][3]), {}))
             if label and label not in labels:
                 labels.append(label)
     # a log of a task without variants belongs to the only one whose settings it has
     for i in others:
         settings = logs[i][3]
-        fitting = [] if settings is None else [each for each in labels if _has(settings, each)]
+        fitting = [each for each in labels if settings is not None and _has_facts(settings, each)]
         if len(fitting) == 1:
             variants[i] = variants[i] | fitting[0]
 
 
-def _has(facts: Facts, label: Facts) -> bool:
+def _has_facts(facts: Facts, label: Facts) -> bool:
     return all(show_fact(facts, key) == text for key, text in label.items())
 
 
@@ -316,22 +323,24 @@ def match_rows(
         relatives = by_model.get(repr(model), [])
         fitting = [key for key in relatives if _fits(facts, stored[key], key == row)]
         if fitting:
-            chosen = max(fitting, key=lambda key: (_shared(facts, stored[key]), key == row))
+            chosen = max(
+                fitting, key=lambda key: (_count_shared_tasks(facts, stored[key]), key == row)
+            )
             facts.pop(VARIANT, None)
             if variant := stored[chosen].get(VARIANT):
                 facts[VARIANT] = variant
         else:
-            against = [key for key in relatives if _conflicts(facts, stored[key])]
+            against = [key for key in relatives if _find_conflicts(facts, stored[key])]
             variant = dict(facts.get(VARIANT, {}))
             for key in against:
-                texts, differing = _conflicts(facts, stored[key])[0]
+                texts, differing = _find_conflicts(facts, stored[key])[0]
                 if name_row(model, variant) == key or not set(variant) & set(differing):
                     variant[differing[0]] = show_fact(texts, differing[0])
             if variant:
                 facts[VARIANT] = variant
             chosen = name_row(model, variant)
             if against:
-                differing = _conflicts(facts, stored[against[0]])[0][1]
+                differing = _find_conflicts(facts, stored[against[0]])[0][1]
                 lines.append(
                     f"{chosen}: differs from {against[0]} in this cache ({', '.join(differing)}),"
                     " so it is another row"
@@ -342,21 +351,22 @@ def match_rows(
 
 
 def _fits(facts: Mapping[str, Any], stored: Mapping[str, Any], is_same_name: bool) -> bool:
-    """Whether a row belongs to a row of a cache: nothing contradicts it, and it has the difference
-    that either carries.
+    """Returns whether a row belongs to a row of a cache: nothing contradicts it, and it has the
+    facts of the variants of both.
     """
-    if _conflicts(facts, stored):
+    if _find_conflicts(facts, stored):
         return False
     labels = (facts.get(VARIANT, {}), stored.get(VARIANT, {}))
     return (
         is_same_name
         or labels[0] == labels[1]
-        or _shared(facts, stored) > 0
+        or _count_shared_tasks(facts, stored) > 0
         or all(_carries(each, label) for each, label in zip((stored, facts), labels, strict=True))
     )
 
 
 def _carries(facts: Mapping[str, Any], label: Facts) -> bool:
+    """Returns whether each fact of a variant is one of a row's model, or of all its settings."""
     identity = facts.get(IDENTITY) or {}
     settings = list(facts.get(TASKS, {}).values())
     return all(
@@ -366,11 +376,11 @@ def _carries(facts: Mapping[str, Any], label: Facts) -> bool:
     )
 
 
-def _conflicts(
+def _find_conflicts(
     facts: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> list[tuple[Facts, list[str]]]:
-    """Returns facts of a row that differ from those of another row of the model: the facts, and the
-    names of those that differ.
+    """Returns how a row differs from another row of the model: a pair for its identity, and for its
+    settings on each task, if they differ: the facts, and the names of those that differ.
     """
     pairs = [(facts.get(IDENTITY), stored.get(IDENTITY))]
     theirs = stored.get(TASKS, {})
@@ -382,13 +392,15 @@ def _conflicts(
     ]
 
 
-def _shared(facts: Mapping[str, Any], stored: Mapping[str, Any]) -> int:
+def _count_shared_tasks(facts: Mapping[str, Any], stored: Mapping[str, Any]) -> int:
     """Returns the number of tasks that both rows have."""
     return len(facts.get(TASKS, {}).keys() & stored.get(TASKS, {}).keys())
 
 
 def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Returns a line for people if different models were evaluated in different ways on a task."""
+    """Returns a line for people if different models were evaluated in different ways on a task,
+    given name and provenance of each row; else [].
+    """
     by_fact: dict[tuple[str, str], dict[str, list[str]]] = {}
     tasks: dict[str, list[tuple[str, Facts]]] = {}
     for row, facts in rows:
@@ -400,7 +412,7 @@ def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]
         for key in names:
             values: dict[str, list[str]] = {}
             for row, settings in each:
-                if key in settings or key not in _NEVER_DEFAULT:
+                if key in settings or key not in _WITHOUT_DEFAULT:
                     values.setdefault(show_fact(settings, key), []).append(row)
             if (
                 len(values) > 1
@@ -410,7 +422,8 @@ def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]
     if not by_fact:
         return []
     texts = []
-    for task, key in sorted(by_fact, key=lambda each: (_place(each[1]), each[0]))[:_MOST_NAMED]:
+    differing = sorted(by_fact, key=lambda each: (_make_sort_key(each[1]), each[0]))
+    for task, key in differing[:_MOST_NAMED]:
         shown = [
             f"{text} ({rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''})"
             for text, rows in sorted(by_fact[task, key].items())
@@ -420,16 +433,16 @@ def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]
     return [f"models that were evaluated in different ways share columns: {'; '.join(texts)}{more}"]
 
 
-def _place(key: str) -> tuple[int, str]:
-    return (_FIRST.index(key) if key in _FIRST else len(_FIRST)), key
+def _make_sort_key(key: str) -> tuple[int, str]:
+    return (_NAMED_FIRST.index(key) if key in _NAMED_FIRST else len(_NAMED_FIRST)), key
 
 
-def _key(facts: Facts | None) -> Any:
+def _make_key(facts: Facts | None) -> Any:
     return None if facts is None else tuple(sorted(facts.items()))
 
 
-def _groups(items: Sequence[Any], key) -> list[list[int]]:
-    """Returns the places of items with the same key, in the order of the keys' first places."""
+def _group_by(items: Sequence[Any], key) -> list[list[int]]:
+    """Returns the numbers of items with the same key, in the order in which keys come first."""
     groups: dict[Hashable, list[int]] = {}
     for place, item in enumerate(items):
         groups.setdefault(key(item), []).append(place)

@@ -30,9 +30,9 @@ from nevis_stream.storage.record import read_checked
 
 
 def count_cells(cache) -> dict[str, Any]:
-    """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, and
-    the observed share of all cells and the mean of the observed values in their range, NaN if data
-    sets differ in direction or range.
+    """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, the
+    observed fraction of all cells, and the mean of the observed values in their range, NaN if not
+    all samples agree in direction, range and metric.
     """
     total, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
@@ -125,8 +125,8 @@ def list_unchecked(cache) -> list[str]:
 
 
 def inspect(cache, db: sqlite3.Connection) -> Damage:
-    """Returns the damage of an `EvaluationCache` in the open transaction `db`, which is
-    `decode_leniently`.
+    """Returns the damage of an `EvaluationCache`, given an open transaction of it in which texts
+    are read by `decode_leniently`.
     """
     messages = [text for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
     if messages:
@@ -149,7 +149,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     intact: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
     for tile in entries.list_tiles(db, checked=False):
         if reason := tile.find_fault(len(names), len(samples), len(view)):
-            damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
+            damage.tiles[tile.number] = f"{_describe_tile(tile, names)}: {reason}"
             continue
         name = entries.find_model_id(names, tile.shape.model)
         if packing.digest(name, tile.shape, tile.get_bytes(view)) != tile.digest:
@@ -162,7 +162,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
             plane = CORRECT if tile.shape.plane == SCORE else tile.shape.plane
             intact.setdefault((tile.shape.model, plane), []).append(tile)
     for (row, _), tiles in intact.items():
-        for tile in _overlapping(tiles, view, len(samples)):
+        for tile in _find_overlapping(tiles, view, len(samples)):
             name = tile.describe(entries.find_model_id(names, row))
             damage.tiles[tile.number] = f"{name}: has cells that another tile has"
     damage.others.extend(line for line in examine(cache.directory) if isinstance(line, str))
@@ -171,7 +171,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     return damage
 
 
-def check(cache) -> None:
+def refuse_damage(cache) -> None:
     """Raises `DamagedCache` if `verify` finds damage: a copy of damaged cells would have new
     checksums and seem intact.
     """
@@ -184,21 +184,21 @@ def check(cache) -> None:
 
 
 def advise(cache, lines: list[str]) -> str:
-    """Returns how to continue with a cache after `verify` returned these lines; "" if they say
-    it.
+    """Returns how to continue with a cache after `verify` returned these lines; "" if they say that
+    it cannot be repaired.
     """
     return "" if any(BEYOND_REPAIR in line for line in lines) else advise_repair(cache.directory)
 
 
-def _label(tile: Tile, names: list[str]) -> str:
-    """Returns the name of a tile whose place in the index may be anything."""
+def _describe_tile(tile: Tile, names: list[str]) -> str:
+    """Returns a tile as messages name it, where its place in the index may be of any type."""
     numbers = tile.shape.model, tile.shape.first, tile.shape.span
     if not all(isinstance(value, int) for value in numbers):
         return f"tile {tile.number}"
     return tile.describe(entries.find_model_id(names, tile.shape.model))
 
 
-def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:
+def _find_overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:
     """Returns those of one row's tiles that share a cell with an earlier tile."""
     ranges = sorted((tile.shape.first, tile.shape.first + tile.shape.span) for tile in tiles)
     if all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False)):
@@ -272,7 +272,7 @@ def repair(
             view, done = source.cells.view(min(source.cells.size(), entries.read_end(db))), 0
             tiles = entries.list_tiles(db, checked=False)
             sound = [tile for tile in tiles if tile.number not in damage.tiles]
-            for made_by, tiles in _together(db, sound):
+            for made_by, tiles in _group_by_origin(db, sound):
                 progress.stage("copy", done, len(sound))
                 copies = [
                     (
@@ -287,8 +287,10 @@ def repair(
     return damage
 
 
-def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile]]]:
-    """Yields, in their order, what made tiles, and the tiles that are written together."""
+def _group_by_origin(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile]]]:
+    """Yields what made tiles, and the tiles that are written together: neighbours that the same
+    made, up to `_BYTES_AT_ONCE`.
+    """
     sizes = itertools.accumulate(tile.shape.length for tile in tiles)
     parts = [
         (entries.read_origin(db, tile.number), size // _BYTES_AT_ONCE, tile)

@@ -23,19 +23,19 @@ from nevis_stream.evaluation_cache.packing import (
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage.reading import resolve_path
 
-_MOST_MODELS = 500  # of a transaction
-_MOST_CELLS = 1 << 24  # of a transaction, probabilities counted singly
+_MOST_MODELS = 500  # that one transaction adds
+_MOST_CELLS = 1 << 24  # that one transaction adds; each class of a probability counts as one
 
 
-class Moved(NamedTuple):
-    """A model of the source: its row there, and its name and provenance in the target."""
+class MovedModel(NamedTuple):
+    """A model of the source: its row in the source, and its name and provenance in the target."""
 
     row: int
     name: str
     provenance: dict[str, Any]
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """What a merge did.
 
     Attributes:
@@ -48,7 +48,7 @@ class Merged(NamedTuple):
     names: dict[str, str]
 
 
-def merge(target, source, progress: Progress = SILENT) -> Merged:
+def merge(target, source, progress: Progress = SILENT) -> MergeResult:
     """Adds everything in `source` to `target`: the samples, then the models, each as a whole or not
     at all. Repeating it adds nothing; after a kill it adds what is missing.
 
@@ -68,11 +68,11 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
         )
     if resolve_path(target.directory) == resolve_path(source.directory):
         raise BadInput(f"{source.directory}: a cache cannot be merged into itself.")
-    integrity.check(source)
+    integrity.refuse_damage(source)
     with source.index.reading() as db:
         names, models = entries.list_samples(db), entries.read_models(db)
         provenances, imports = entries.list_provenances(db), records.read_imports(db)
-        own_errata = records.read_errata(db)
+        source_errata = records.read_errata(db)
         predicted = entries.list_tiles(db, "state = ?", [PREDICTED])
         features = entries.list_tiles(db, "plane = ?", [FEATURES])
         origins = [entries.read_origin(db, tile.number) for tile in predicted]
@@ -88,19 +88,19 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
             positions, values = tile.decode(view)
             cells.write_features(db, target.cells, columns[positions], values)
         rows, lines = identity.match_rows(list(models.items()), entries.read_models(db))
-        names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
-        samples_there = dict(zip(names, ids, strict=True))
-        renamed = [each.rename(names_there, samples_there) for each in own_errata]
+        target_names = {own: name for own, (name, _) in zip(models, rows, strict=True)}
+        target_samples = dict(zip(names, ids, strict=True))
+        renamed = [each.rename(target_names, target_samples) for each in source_errata]
         if added := cells.add_errata(db, target.cells, renamed):
             lines += [f"erratum of {each.line()}" for each in added]
-    models_there = [Moved(number, *row) for number, row in enumerate(rows)]
+    moved_models = [MovedModel(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
     for tile, made_by in zip(predicted, origins, strict=True):
         predictions[tile.shape.model].append((tile, made_by))
 
-    def add(part: Sequence[Moved]) -> None:
+    def add(part: Sequence[MovedModel]) -> None:
         """Adds some models in one transaction."""
-        planes = _planes(source, [each.row for each in part], len(names))
+        planes = _read_planes(source, [each.row for each in part], len(names))
         with target.index.writing() as db:
             placed = {
                 each.row: (each.name, entries.add_model(db, each.name, each.provenance))
@@ -110,29 +110,31 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
             tiles = [prediction for each in part for prediction in predictions[each.row]]
             for made_by, group in itertools.groupby(tiles, lambda prediction: prediction[1]):
                 moved = [
-                    _moved(tile, view, columns, *placed[tile.shape.model]) for tile, _ in group
+                    _move_tile(tile, view, columns, *placed[tile.shape.model]) for tile, _ in group
                 ]
                 cells.enter(db, target.cells, moved, made_by)
 
-    own_names = list(models)
-    for part in _batches(models_there, len(names), classes):
+    source_names = list(models)
+    for part in _split_into_transactions(moved_models, len(names), classes):
         for each in part:
-            progress.stage(own_names[each.row], each.row, len(models))
+            progress.stage(source_names[each.row], each.row, len(models))
         try:
             add(part)
         except BadInput:  # the models before the one that contradicts are added
             for each in part if len(part) > 1 else ():
                 add([each])
             raise
-    return Merged([*lines, *identity.count_missing(missing)], names_there)
+    return MergeResult([*lines, *identity.count_missing(missing)], target_names)
 
 
-def _batches(models: Sequence[Moved], samples: int, classes: int) -> Iterator[list[Moved]]:
-    """Yields models that are written in one transaction, none of them twice: each commit waits for
-    the disk.
+def _split_into_transactions(
+    models: Sequence[MovedModel], samples: int, classes: int
+) -> Iterator[list[MovedModel]]:
+    """Yields the models that one transaction adds, as many as possible since each commit waits for
+    the disk; no name is twice in one.
     """
     most = max(1, min(_MOST_MODELS, _MOST_CELLS // max(1, samples * max(1, classes))))
-    batch: dict[str, Moved] = {}
+    batch: dict[str, MovedModel] = {}
     for each in models:
         if len(batch) == most or each.name in batch:
             yield list(batch.values())
@@ -142,9 +144,9 @@ def _batches(models: Sequence[Moved], samples: int, classes: int) -> Iterator[li
         yield list(batch.values())
 
 
-def _planes(source, rows: Sequence[int], n: int) -> cells.Planes:
-    """Returns the observed values of models on the first n samples, [m, n]; other processes may
-    have added samples since.
+def _read_planes(source, rows: Sequence[int], n: int) -> cells.Planes:
+    """Returns the observed values of models, rows of the source, on the first n samples; other
+    processes may have added samples since.
     """
     snapshot = Snapshot(source.index, source.cells, np.array(rows), np.arange(n))
     planes = {
@@ -155,13 +157,13 @@ def _planes(source, rows: Sequence[int], n: int) -> cells.Planes:
     return planes | {PROBABILITIES: probabilities} if probabilities.shape[2] else planes
 
 
-def _moved(
+def _move_tile(
     tile: Tile, view: np.ndarray, columns: np.ndarray, model: str, row: int
 ) -> tuple[str, Shape, bytes]:
-    """Returns a tile of predictions as that of a model in another cache, whose columns of the
-    tile's samples are `columns`.
+    """Returns id, shape and bytes of a tile of predictions in the target, where its model has
+    `row`, and the source's samples have `columns`, int64[n].
     """
     positions, values = tile.decode(view)
     order = np.argsort(columns[positions])
-    there = columns[positions][order]
-    return model, *packing.encode(row, PREDICTED, tile.shape.plane, there, values[order])
+    target_columns = columns[positions][order]
+    return model, *packing.encode(row, PREDICTED, tile.shape.plane, target_columns, values[order])
