@@ -12,7 +12,11 @@ from absl.flags import FlagValues
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.board import Board, convert_budget
 from nevis_stream.dynamic_evaluation.choice import Choice
-from nevis_stream.dynamic_evaluation.estimates import compute_group_means, read_population
+from nevis_stream.dynamic_evaluation.estimates import (
+    Population,
+    compute_group_means,
+    read_population,
+)
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -175,12 +179,12 @@ def _add(
     count = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = adding.find_complete_models(cache, list(oracles))
+    complete = adding.find_complete_models(cache, list(oracles), population)
     before = adding.count_observed_cells(cache, list(oracles))
     measure = _name_measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
-        _print_complete(model, measure, parts[model.dataset])
+        _print_complete(model, measure, parts[model.dataset], population)
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with TerminalProgress(title, lines=len(complete) < len(oracles)) as progress:
         metrics = 1 if size == facts.n else facts.n // facts.points
@@ -410,11 +414,16 @@ def _name_measure(cache: EvaluationCache) -> str:
     return "mean score" if cache.scores else "mean" if lower else "accuracy"
 
 
-def _print_complete(model: adding.CompleteModel, measure: str, part: Part) -> None:
+def _print_complete(
+    model: adding.CompleteModel, measure: str, part: Part, population: Population | None
+) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")
-    mean = part.unscale(model.accuracy)
-    print(f"  {measure} {mean:.4f}, rank {model.rank} of {model.models} known models")
+    mean, low, high = map(part.unscale, (model.accuracy, model.low, model.high))
+    interval = "" if np.isnan(low) else f" (95%: {low:.4f} to {high:.4f})"
+    print(f"  {measure} {mean:.4f}{interval}, rank {model.rank} of {model.models} known models")
+    if interval:
+        print(f"  it is of the mean over {population}")
 
 
 def _print_addition(

@@ -13,7 +13,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding_part import PartAdder, warn_of_cost
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Population, drop_observed
+from nevis_stream.dynamic_evaluation.estimates import Population, Widening, drop_observed
 from nevis_stream.dynamic_evaluation.fits import (
     compute_cost,
     evaluate,
@@ -165,6 +165,8 @@ class CompleteModel:
       accuracy: its mean over these samples.
       rank: its place by accuracy among the known models, of which it is one; 1 is the best.
       models: number of known models.
+      low, high: the 95% interval of the mean over the population that the samples are drawn from;
+        NaN if none is given.
     """
 
     name: str
@@ -172,11 +174,20 @@ class CompleteModel:
     accuracy: float
     rank: int
     models: int
+    low: float = np.nan
+    high: float = np.nan
 
 
-def find_complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
+def find_complete_models(
+    cache: EvaluationCache, models: Sequence[str], population: Population | None = None
+) -> list[CompleteModel]:
     """Returns those of these models that are observed on every sample, so that nothing is left to
     ask or to predict: one entry for each part of the samples that has a common mean.
+
+    Args:
+      cache: with the models.
+      models: their names, or of models that it does not have.
+      population: that the samples are drawn from, if the mean is over it.
     """
     samples = cache.shape[1]
     counts = count_observed_cells(cache, models)
@@ -188,8 +199,14 @@ def find_complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[
         known, accuracies, names = read_known(cache, part.columns)
         by_name = dict(zip(names, accuracies.tolist(), strict=True))
         for model in complete:
-            place = rank_model(accuracies, by_name[model], part) or 0
-            places.append(CompleteModel(model, part.name, by_name[model], place, len(names)))
+            mean, low, high = by_name[model], np.nan, np.nan
+            if population is not None:
+                row = cache.matrix([model])[0, part.columns]
+                widening = Widening(population, known, part.columns)
+                _, low, high = widening.widen([mean] * 3, row, row.astype(np.float64))
+            place = rank_model(accuracies, mean, part) or 0
+            found = CompleteModel(model, part.name, mean, place, len(names), low, high)
+            places.append(found)
     return places
 
 

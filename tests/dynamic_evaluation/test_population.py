@@ -168,3 +168,10 @@ def test_the_command_records_and_prints_what_the_mean_is_over(table, tmp_path):
     over = "the population of these samples, drawn as 30 clusters (cluster)"
     assert f"it is of the mean over {over}" in output
     assert read_additions(cache)[-1].population == over
+    # of a model that is observed on all samples too
+    assert (
+        run("launch.evaluate", "import", tmp_path / "new.csv", f"--cache={cache}").returncode == 0
+    )
+    complete = run("launch.evaluate", *add).stdout
+    assert "already complete: nothing to ask\n  accuracy 0.5000 (95%: 0." in complete
+    assert f"it is of the mean over {over}" in complete
