@@ -91,11 +91,11 @@ class PartAdder:
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{number}"
         make_directory(self._directory)
         self._known.groups = read_groups(cache, self._names, self._known.packed_rows())
-        self._others: list[PartAdder] = []  # other metrics of the same prompts
+        self._other_metrics: list[PartAdder] = []  # other metrics of the same prompts
 
     def add_metric(self, other: "PartAdder") -> None:
         """Adds another metric of the same prompts, which the same queries answer."""
-        self._others.append(other)
+        self._other_metrics.append(other)
 
     def add(
         self,
@@ -129,7 +129,7 @@ class PartAdder:
         if not rows:
             return []
         additions, choice = read_additions(self._cache.directory), None
-        if method is None and self._others:
+        if method is None and self._other_metrics:
             method = methods.DEFAULT_FOR_ANY_MODEL
         if method is None:
             choice = self._choose(rows, budget, seed, additions, most_flops, progress)
@@ -153,7 +153,7 @@ class PartAdder:
         costs = self._count_costs(rows, own, prices)
         values = np.stack([row.values for row in rows])
         added = self._record(values, evaluated.estimates, stored.key, costs, **shared, choice=key)
-        for number, other in enumerate(self._others):
+        for number, other in enumerate(self._other_metrics):
             values = np.stack([row.other_values[number] for row in rows])
             added += other._add_beside(
                 evaluated.evaluator,
@@ -168,7 +168,7 @@ class PartAdder:
     @property
     def _other_columns(self) -> np.ndarray:
         """The columns of the other metrics, int64[k, n]."""
-        columns = np.array([other._part.columns for other in self._others], np.int64)
+        columns = np.array([other._part.columns for other in self._other_metrics], np.int64)
         return columns.reshape(-1, len(self._part.columns))
 
     def _make_oracles(
@@ -177,7 +177,7 @@ class PartAdder:
         provenances: Mapping[str, dict[str, Any]],
         expected: Mapping[str, np.ndarray],
     ) -> list[CachedOracle]:
-        """Returns what is asked of each model that is not observed on all samples already; what is
+        """Returns an oracle of each model that is not observed on all samples already; what is
         observed is written into `expected`.
         """
         columns, image = self._part.columns, self._known.facts.image
@@ -213,7 +213,7 @@ class PartAdder:
     ) -> Choice:
         """Returns the method that suits the known models and the budget."""
         flops_each, known = [row.flops_each for row in rows], self._known
-        cells = len(self._part.columns) - budget * self._labels
+        cells = len(self._part.columns) - budget * self._columns_per_query
         saved = np.inf if None in flops_each else sum(flops_each) * cells
         trying = Within(progress, "trying")
         return choose(
@@ -221,15 +221,15 @@ class PartAdder:
         )
 
     @property
-    def _labels(self) -> int:
+    def _columns_per_query(self) -> int:
         """The number of columns that one query answers."""
         return len(self._part.columns) // self._known.facts.points
 
     def _check_method(self, name: str, budget: int) -> Method:
         """Returns the method of a name as it is for the known models, if it can be used."""
         method = methods.get_within_budget(name)
-        if self._others:
-            for each in (self, *self._others):
+        if self._other_metrics:
+            for each in (self, *self._other_metrics):
                 methods.check_several_metrics(method.choose_for_known(each._known))
         used = method.choose_for_known(self._known)
         used.check(budget, self._known)
@@ -250,8 +250,8 @@ class PartAdder:
 
         Args:
           stored, method, budget, seed, progress: as of `evaluate`.
-          rows: what is asked of each of the m models.
-          askable: bool[m, n], on which samples.
+          rows: the oracles of the m models.
+          askable: bool[m, n], on which samples each can be asked.
         """
         known = self._known
         readable = read_for_method(method, known, len(rows))
@@ -273,7 +273,7 @@ class PartAdder:
                 "some samples gave no answer, and no other one that is not dearer is left to be"
                 " asked instead; nothing was estimated. What was answered is kept."
             )
-        if not (fewer := min(row.observed for row in rows) // self._labels):
+        if not (fewer := min(row.observed for row in rows) // self._columns_per_query):
             empty = next(row for row in rows if not row.observed)
             raise BadInput(
                 f"model {empty.model!r} gave no answer to any of the {len(empty.failed)} samples"
@@ -286,7 +286,7 @@ class PartAdder:
         self, rows: Sequence[CachedOracle], own: OwnCost, prices: Prices | None
     ) -> list[dict[str, Any]]:
         """Returns the entries of each addition for its costs."""
-        metrics, cells = 1 + len(self._others), len(self._part.columns)
+        metrics, cells = 1 + len(self._other_metrics), len(self._part.columns)
         return [
             compute_cost(
                 [row.observed_before * metrics],
@@ -360,7 +360,7 @@ class PartAdder:
           estimates: of the m models.
           fit, choice: keys of what was used.
           costs: entries of the records.
-          rows: what was asked of each model.
+          rows: the models' oracles, with what was asked.
           missing: float64[m], the fraction of samples without an answer.
           made_by: method, budget and seed.
           population, expected: as of `add`.
@@ -384,7 +384,7 @@ class PartAdder:
                 value, low, high = _format_means(widening.widen(means, *of_samples))
                 other = other and tuple(widening.widen(other, *of_samples))
             # the mean of the answered samples has no place among means of all samples
-            of_all = missing[i] <= intervals.MOST_MISSING
+            is_ranked = missing[i] <= intervals.MOST_MISSING
             place = partial(rank_model, self._accuracies, part=self._part)
             addition = Addition(
                 kind="model",
@@ -396,7 +396,7 @@ class PartAdder:
                 accuracy=value,
                 low=low,
                 high=high,
-                rank=place(value=value) if of_all else None,
+                rank=place(value=value) if is_ranked else None,
                 rank_low=place(value=best),
                 rank_high=place(value=worst),
                 reason=reason or None,

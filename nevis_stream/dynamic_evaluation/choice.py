@@ -131,14 +131,14 @@ def choose(
     if len(affordable) == 1:  # nothing to compare it with
         used, unguarded = _guard(affordable[0], known, models, budget, limit)
         return Choice(used, too_dear + unguarded, 0, key)
-    errors, costs, compared, part = {}, {}, known, ""
+    errors, costs, compared, suffix = {}, {}, known, ""
     if columns is not None:
-        facts, part = known.facts.take(columns), "-choice"
+        facts, suffix = known.facts.take(columns), "-choice"
         compared = InMemory(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
         progress.stage(name)
         errors[name], costs[name] = _cross_validate(
-            directory, methods.get(name), compared, budget, seed, additions, part
+            directory, methods.get(name), compared, budget, seed, additions, suffix
         )
     chosen, reason = choose_best(errors, choose_default(budget, known), count_groups(known))
     if columns is not None:
@@ -251,13 +251,13 @@ def _cross_validate(
     budget: int,
     seed: int,
     additions: Sequence[Addition],
-    part: str,
+    suffix: str,
 ) -> tuple[np.ndarray, tuple[int, int]]:
     """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
     and of them alone.
     """
     readable = read_for_method(method, known, 0)
-    stored = find_fit(directory, method, known, seed, additions, part)
+    stored = find_fit(directory, method, known, seed, additions, suffix)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.compute_errors(readable, budget, key, make_context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

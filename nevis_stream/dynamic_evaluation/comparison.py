@@ -156,14 +156,14 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     (part,) = facts.parts
     track, known = session.track(first), session.cache.models()
     columns, own = np.array(track.drawn, np.int64), track.drawn_values
-    final, mean = session.has_ended(first) and not session.stopping.by_interval, None
+    final, known_mean = session.has_ended(first) and not session.stopping.by_interval, None
     if second in known:
         row = session.cache.matrix([second])[0]
         other_columns = columns
         other = np.where(is_observed(row), row, np.nan).astype(np.float64)[columns]
         if is_observed(row).all():  # nothing of it is left to be estimated
-            mean = float(facts.mean(row[None])[0])
-            other = np.full(len(columns), mean)
+            known_mean = float(facts.mean(row[None])[0])
+            other = np.full(len(columns), known_mean)
     elif second not in session.settings.models:
         raise BadInput(unknown("model", second, [*session.settings.models, *known]))
     else:
@@ -192,7 +192,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     covariates = None
     if final:
         total, seen = session.cache.column_sums()
-        given = None if mean is None else row.astype(np.float64)
+        given = None if known_mean is None else row.astype(np.float64)
         covariates = make_covariates((total + 1) / (seen + 2), facts.weights, given)[columns]
     least, greatest = (
         compare_pair(
@@ -206,8 +206,8 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         for end in (0.0, 1.0)
     )
     low, high = least.low, greatest.high
-    if mean is not None and not final and shared:  # the interval by which such a session ends
-        ends = [float(end[-1]) - mean for end in session.stopping.intervals(track)]
+    if known_mean is not None and not final and shared:  # the interval by which such a session ends
+        ends = [float(end[-1]) - known_mean for end in session.stopping.intervals(track)]
         low, high = (-ends[1], -ends[0]) if part.lower else ends
     width = part.unscale(1.0) - part.unscale(0.0)
     both = ~np.isnan(pair).any(axis=0)

@@ -51,8 +51,8 @@ class Estimates:
       cost: of asking and of computing all this, including a fit that was made for it.
       holds_for: for whom each interval holds, m texts (see `oracle.Estimate`).
       notes: for people, on each estimate, m texts.
-      others: float64[3, m], value, low and high of an estimate that holds for others, where it
-        differs, else NaN; or None.
+      others: float64[3, m], value, low and high of the estimates that hold for other new models
+        (see `oracle.Estimate`), NaN where there is none; or None.
     """
 
     values: np.ndarray
@@ -201,7 +201,7 @@ def turn(values: np.ndarray) -> np.ndarray:
 
 def turn_upright(known: KnownModels) -> KnownModels:
     """Returns known models of whose values higher ones are better."""
-    return cast(KnownModels, _Turned(known)) if is_lower(known) else known
+    return cast(KnownModels, _TurnedModels(known)) if is_lower(known) else known
 
 
 def turn_oracle(oracle: Oracle) -> Oracle:
@@ -228,7 +228,7 @@ def turn_estimates(estimates: Estimates) -> Estimates:
     )
 
 
-class _Turned:
+class _TurnedModels:
     """Known models, with 1 minus each value, read when they are needed; see `KnownModels`."""
 
     def __init__(self, known: KnownModels):
@@ -443,7 +443,7 @@ def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples
       known: the models, which may have unknown values.
       cluster: int64[n], from 0.
     """
-    drawn, single, weights = 0.0, 0.0, known.facts.weights
+    by_cluster, by_sample, weights = 0.0, 0.0, known.facts.weights
     for start in range(0, known.shape[0], _ROWS):
         rows = known.matrix(np.arange(start, min(start + _ROWS, known.shape[0])))
         for row in rows:
@@ -456,9 +456,9 @@ def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples
             totals = np.bincount(places, own * away)
             count = len(np.unique(places))
             if count > 1:
-                drawn += count / (count - 1) * float((totals**2).sum())
-                single += float((own**2 * away**2).sum()) * len(own) / (len(own) - 1)
-    return drawn / single if single else 1.0
+                by_cluster += count / (count - 1) * float((totals**2).sum())
+                by_sample += float((own**2 * away**2).sum()) * len(own) / (len(own) - 1)
+    return by_cluster / by_sample if by_sample else 1.0
 
 
 def allow_for_missing(

@@ -34,7 +34,7 @@ from nevis_stream.storage.record import check_object
 
 # bytes for each cell of a known model, and for compiled programs, as measured for `recommended`
 BYTES_EACH, PROGRAMS = 30, 5e8
-MOST_MODELS = 512  # that such methods learn from; of further models only the values are in memory
+MOST_MODELS = 512  # that `recommended` learns from; of others only the values are in memory
 MEMORY_INFO = Path("/proc/meminfo")
 
 
@@ -109,7 +109,7 @@ def get_free_memory() -> int | None:
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
-STAGES = {
+STAGES = {  # what is shown of each phase
     "train": "fitting",
     "validate": "cross-validation",
     "select": "asking",

@@ -132,7 +132,7 @@ class FittedBoard:
         failed: int,
         final: bool,
         population: Population | None = None,
-        asked: "tuple[FittedBoard, np.ndarray] | None" = None,
+        beside: "tuple[FittedBoard, np.ndarray] | None" = None,
     ) -> Estimate:
         """Returns the estimate of a model's mean, in the units of the board.
 
@@ -142,14 +142,17 @@ class FittedBoard:
           failed: number of further samples that gave no answer.
           final: whether nothing more is asked; else there is no interval.
           population: that the samples are drawn from, if the mean is over it.
-          asked: the known models of the metric that was asked, and its answers, [k], if the values
+          beside: the known models of the metric that was asked, and its answers, [k], if the values
             are of another metric of the same samples.
         """
         answers = Responses(query, values[None])
-        if asked is not None:
-            by, others = asked
+        if beside is not None:
+            asked_board, asked_values = beside
             estimates = self._evaluator.predict_beside(
-                by._evaluator, Responses(query, others[None]), values[None], self._budget
+                asked_board._evaluator,
+                Responses(query, asked_values[None]),
+                values[None],
+                self._budget,
             )
         elif final and query.samples.shape[1] < self._budget:
             estimates = self._estimate_from_fewer(answers)

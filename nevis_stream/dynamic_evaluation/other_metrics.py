@@ -76,7 +76,7 @@ def estimate_metric(
             f"the other metric has no number on {ids[int(np.isnan(values).argmax())]!r}."
         )
     values = values.astype(np.float32 if board.cache.scores else np.uint8)
-    return fitted.estimate(query, values, track.failed, True, asked=(session.fitted, told_values))
+    return fitted.estimate(query, values, track.failed, True, beside=(session.fitted, told_values))
 
 
 def _read_values(board: Board, path: Path, model: str) -> dict[str, float]:

@@ -216,7 +216,7 @@ class Session:
     def decided(self) -> Verdict:
         """Returns what is decided about the models of a session with `until_decided`."""
         history = self.log.read()
-        if self._decided is None or self._decided[0] is not history:  # the same as long as it holds
+        if self._decided is None or self._decided[0] is not history:  # it has grown
             tracks = [self.track(model) for model in self.settings.models]
             self._decided = history, decide_models(self.settings, self.facts, tracks)
         return self._decided[1]
@@ -410,8 +410,8 @@ class Session:
         ]
 
     def corrections(self) -> list[str]:
-        """Returns a line for each later correction of the board's cache, on whose values from
-        before all estimates of this session rest; they are not changed.
+        """Returns a line for each correction of the board's cache since the session began; its
+        estimates rest on the values from before, and are not changed.
         """
         return list_later_corrections(self.directory, self.cache)
 

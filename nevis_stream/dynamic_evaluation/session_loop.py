@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "workers"
-_HELD = re.compile(r"process-\d+-[0-9a-f]{8}")
+_HELD_NAME = re.compile(r"process-\d+-[0-9a-f]{8}")
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def hold_name(directory: Path) -> Iterator[str]:
 
 def is_gone(directory: Path, name: str) -> bool:
     """Returns whether no process holds a worker's name any more; False for one that a user gave."""
-    if not _HELD.fullmatch(name):
+    if not _HELD_NAME.fullmatch(name):
         return False
     path = directory / _FOLDER / name
     try:

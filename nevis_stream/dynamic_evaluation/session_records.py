@@ -80,7 +80,7 @@ class EvaluationSettings(Record):
       budget: most samples that are asked of each model.
       seed: of all random numbers.
       board: digest of the known models' values.
-      samples: their number.
+      samples: number of the board's samples.
       numbered: whether samples are named by whole numbers, as columns of an array are.
       until: width of the interval at which the session ends; None: it ends at the budget.
       until_better_than: a known model; the session ends when the interval of each new one lies
@@ -413,8 +413,8 @@ def make_track(
         answers.get((model, column), 0) is None for column in np.flatnonzero(asked).tolist()
     )
     drawn = _list_drawn(rounds, len(asked))
-    first = [cell in answers for cell in drawn]
-    drawn = drawn[: first.index(False)] if False in first else drawn
+    is_told = [cell in answers for cell in drawn]
+    drawn = drawn[: is_told.index(False)] if False in is_told else drawn
     order = tuple(column for _, column in drawn)
     columns = np.array(order, np.int64)
     return Track(model, query, values, told, asked, failed, order, read_scaled(columns))

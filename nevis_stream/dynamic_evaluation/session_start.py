@@ -192,7 +192,7 @@ def begin(
         else:
             progress.stage("compiling")
             fitted.rehearse()
-        # what was asked for, which for few known models falls back to another one
+        # the method that was asked for, also where few known models make it fall back to another
         chosen.update(method=method or name, reason=reason)
 
     log.start(lambda: _format_settings(settings | chosen), _OTHER_SESSION, prepare)

@@ -40,8 +40,9 @@ class Standing:
     Attributes:
       model: its id.
       score, low, high: the mean and its interval, in the range of the samples; NaN if unknown.
-      rank, last: 1 + the number of models that are better beyond a tie, and the number of models
-        less those that are worse beyond a tie; 0 without a score.
+      rank, last: the first and the last place that it may have: 1 + the number of models that are
+        better beyond a tie, and the number of models with a score less those that are worse beyond
+        a tie; 0 without a score.
       observed: number of observed samples; of images with several labels, of labels.
       method: of the addition that estimated the score; "" if it is the mean of observed values.
       holds_for: for whom the interval of that estimate holds (see `oracle.Estimate`); "" if it is

@@ -108,7 +108,7 @@ def compute_anytime_intervals(
     if not track.drawn:
         return np.empty(0), np.empty(0)
     columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
-    exact = not scores and facts.dataset_weights is None and n < CANDIDATES
+    exact = not scores and facts.dataset_weights is None and n < CANDIDATES  # means are k / n
     weights, greatest_weight = select_weights(facts, columns)
     residuals = None
     if weights is not None:

@@ -21,8 +21,8 @@ Shared = Float[np.ndarray, "*#runs draws"]  # of each run, or the same for all
 # of the greatest bet that cannot ruin; large ones for small variances, small ones for many draws
 # (three to seven fractions from .02 to .95 gave the same widths within 3%)
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8)
-GREATEST = 0.9  # fraction of the greatest bet that a bet for a target never exceeds
-FIRST = 10  # draws of variance 1/4 that the variance of the draws so far is mixed with
+GREATEST_FRACTION = 0.9  # fraction of the greatest bet that a bet for a target never exceeds
+PRIOR_DRAWS = 10  # draws of variance 1/4 that the variance of the draws so far is mixed with
 CANDIDATES = 1001
 
 
@@ -153,7 +153,7 @@ def _estimate_variances(draws: Draws) -> Draws:
     count = np.arange(draws.shape[-1])
     sums, squares = (np.cumsum(each, axis=-1) - each for each in (draws, draws**2))
     around = squares - sums**2 / np.maximum(count, 1)
-    return (np.maximum(around, 0) + FIRST / 4) / (count + FIRST)
+    return (np.maximum(around, 0) + PRIOR_DRAWS / 4) / (count + PRIOR_DRAWS)
 
 
 def _compute_ends(
@@ -177,7 +177,7 @@ def _compute_ends(
         the candidate; None: the `FRACTIONS` of the greatest possible one.
     """
     *shape, draws = steps.shape
-    fractions = np.array(FRACTIONS if bets is None else [GREATEST])[:, None]
+    fractions = np.array(FRACTIONS if bets is None else [GREATEST_FRACTION])[:, None]
     # the capitals of gamblers for a higher and for a lower mean
     higher = np.ones((*shape, len(fractions), len(candidates)))
     lower = np.ones_like(higher)
@@ -198,7 +198,7 @@ def _compute_ends(
         up_fractions = down_fractions = fractions
         if bets is not None:
             up_fractions, down_fractions = (
-                np.minimum(bets[..., draw, None] * each, GREATEST)[..., None, :]
+                np.minimum(bets[..., draw, None] * each, GREATEST_FRACTION)[..., None, :]
                 for each in (above_floor, below_ceiling)
             )
         with np.errstate(over="ignore"):  # a candidate that was refuted long ago

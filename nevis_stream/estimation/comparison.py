@@ -63,7 +63,7 @@ def compare_pair(
       covariates: float64[k, q], the rows of `make_covariates` for these samples. The first k // 25
         columns are used; with `anytime` none.
     """
-    away, k = np.asarray(first, np.float64) - second, len(first)
+    differences, k = np.asarray(first, np.float64) - second, len(first)
     scale = np.ones(k) if weights is None else n * weights
     if not scale.any():
         return Difference(np.nan, -1.0, 1.0, np.nan, k)
@@ -72,10 +72,10 @@ def compare_pair(
         design = np.column_stack([design, covariates[:, : k // ENOUGH]])
     slopes = design.shape[1] - 1
     inverse = np.linalg.inv((design.T * scale) @ design + np.diag([0.0] + [RIDGE] * slopes))
-    fitted = inverse @ (design.T @ (scale * away))
+    fitted = inverse @ (design.T @ (scale * differences))
     value = float(np.clip(fitted[0], -1, 1))
     # the two half samples keep the variance above 0 where no difference was seen
-    terms = k * scale * (design @ inverse[0]) * (away - design @ fitted)
+    terms = k * scale * (design @ inverse[0]) * (differences - design @ fitted)
     fpc = max(1 - k / n, 0)
     variance = fpc * float((terms**2).sum() + 1) / (k + 1 - slopes) / (k + 2)
     error = np.sqrt(variance)
@@ -83,7 +83,9 @@ def compare_pair(
     if anytime:
         left = n - np.arange(k)
         residuals = None if weights is None else (np.zeros(k), left * greatest_weight)
-        ends = compute_confidence_sequence((away + 1) / 2, n, weights=weights, residuals=residuals)
+        ends = compute_confidence_sequence(
+            (differences + 1) / 2, n, weights=weights, residuals=residuals
+        )
         low, high = (float(2 * end[-1] - 1) for end in ends)
         value = min(max(value, low), high)
     elif k < FEWEST and k < n:
@@ -160,10 +162,10 @@ def decide(
     for a in range(models):
         for b in np.delete(np.arange(models), a):
             if k := int(min(counts[a], counts[b])):
-                away = (least[a, :k] - greatest[b, :k] + 1) / 2
+                differences = (least[a, :k] - greatest[b, :k] + 1) / 2
                 own = None if weights is None else weights[:k]
                 capital = compute_capital(
-                    away, n, 0.5, weights=own, greatest_weight=greatest_weight
+                    differences, n, 0.5, weights=own, greatest_weight=greatest_weight
                 )
                 better[a, b] = capital[-1] >= pairs / error
     if goal == "best":
