@@ -84,8 +84,9 @@ def add_models(
       budget: number of samples to observe of each model; in a multi-label data set of images, each
         of which is observed on all of its labels. Or prices of the samples with a budget in their
         unit: then the method is one that takes prices, by default `DEFAULT_FOR_ANY_MODEL`.
-      method: name of a method, or a pair; None: the one that is chosen for these known models and
-        this budget (see `choice`); where prompts have several metrics, `DEFAULT_FOR_ANY_MODEL`.
+      method: name of a method, or POLICY+PREDICTOR; None: the one that is chosen for these known
+        models and this budget (see `choice`), or `DEFAULT_FOR_ANY_MODEL` where prompts have several
+        metrics.
       seed: of the method's random choices.
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
@@ -319,7 +320,7 @@ def add_samples(
       samples: ids of the new samples.
       oracles: by the id of a model, what answers for it: takes positions in `samples`, int64[1, b].
       budget: number of models to observe on each sample.
-      method: name of a method, or a pair.
+      method: name of a method, or a pair, POLICY+PREDICTOR.
       seed: of the method's random choices.
       provenances: of each sample; a sample with `low` and `high` has scores.
       source: what the oracles read, for messages; default: the cache.
@@ -331,11 +332,11 @@ def add_samples(
         no `Oracle` for a known model with an unobserved cell: a policy may choose any of them. Then
         nothing is asked or written.
     """
-    named, columns, facts = methods.get_within_budget(method), cache.samples(), cache.models()
-    view, _, names = read_known(cache, np.arange(len(columns)))
-    known = read_to_transpose(named, view, len(samples))
+    chosen, old_samples = methods.get_within_budget(method), cache.samples()
+    known_models, _, names = read_known(cache, np.arange(len(old_samples)))
+    known = read_to_transpose(chosen, known_models, len(samples))
     values = make_unknown_cells((len(samples), len(names)), cache.scores)
-    column_of = {sample: column for column, sample in enumerate(columns)}
+    column_of = {sample: column for column, sample in enumerate(old_samples)}
     old = [i for i, sample in enumerate(samples) if sample in column_of]
     if old:
         values[old] = cache.matrix(names, [samples[i] for i in old]).T
@@ -384,17 +385,20 @@ def add_samples(
             f"{cache.directory}: no other sample on which half of the models are observed; nothing"
             " to learn from."
         )
-    rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
-    substitutes = Substitutes(rows, np.ones(values.shape, bool))
-    used = named.choose_for_known(rows)
+    transposed = InMemory(np.ascontiguousarray(known[:, is_learned].T))
+    substitutes = Substitutes(transposed, np.ones(values.shape, bool))
+    used = chosen.choose_for_known(transposed)
     additions = read_additions(cache.directory)
-    stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
-    flops_each = [facts[name].get(FLOPS_PER_SAMPLE) for name in names]
+    stored = find_fit(cache.directory, used, transposed, seed, additions, "-samples")
+    provenance_of = cache.models()
+    flops_each = [provenance_of[name].get(FLOPS_PER_SAMPLE) for name in names]
     mean_flops = None if None in flops_each else sum(flops_each) / len(flops_each)
-    warn_of_cost(used, rows, [mean_flops] * len(samples), budget, stored, "sample")
+    warn_of_cost(used, transposed, [mean_flops] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
     try:
-        estimates, own, _ = evaluate(stored, rows, oracle, len(samples), budget, seed, progress)
+        estimates, own, _ = evaluate(
+            stored, transposed, oracle, len(samples), budget, seed, progress
+        )
     except TooFewAnswers:
         name, sample = min(failed)
         raise BadInput(
