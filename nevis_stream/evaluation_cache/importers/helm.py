@@ -101,7 +101,7 @@ def _parse_run_name(name: str) -> tuple[str, str]:
     """Returns what the name of a run says: the scenario with its arguments except the model, and
     the model.
 
-    >>> _names("mmlu:subject=law,model=openai_gpt2")
+    >>> _parse_run_name("mmlu:subject=law,model=openai_gpt2")
     ('mmlu:subject=law', 'openai/gpt2')
     """
     scenario, _, arguments = name.partition(":")
