@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, run_rows
 from nevis_stream.dynamic_evaluation.policies.anchors import choose_anchors, describe_by_values
-from nevis_stream.dynamic_evaluation.policy import divide
+from nevis_stream.dynamic_evaluation.policy import divide_budget
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
@@ -80,7 +80,7 @@ def test_holes_do_not_describe_a_sample():
 )
 def test_a_budget_is_divided_equally_as_far_as_data_sets_last(sizes, budget, counts):
     random = np.random.default_rng(0)
-    assert tuple(divide(np.array(sizes), budget, random).tolist()) in counts
+    assert tuple(divide_budget(np.array(sizes), budget, random).tolist()) in counts
 
 
 def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
