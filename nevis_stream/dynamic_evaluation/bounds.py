@@ -50,7 +50,7 @@ class SingleOrderFloor(SortAndSearch):
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Returns the outcomes of the best threshold of models whose samples were all asked."""
-        rank = self.rank(tree)
+        rank = self.read_rank(tree)
         truth = np.empty(answers.values.shape, np.uint8)
         np.put_along_axis(truth, rank.place[answers.samples], answers.values, axis=1)
         ctx.charge(2 * truth.size)

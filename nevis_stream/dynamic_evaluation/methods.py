@@ -75,7 +75,7 @@ POLICIES: Mapping[str, Policy] = {
         sequential.score_fisher_information,
         "items",
         "one after the other, drawn from the five samples with the most Fisher information",
-        exposed=5,
+        candidates=5,
     ),
     "information": Adaptive(
         "information",

@@ -88,7 +88,7 @@ def test_the_count_is_spared_as_joint_normal_outcomes_say():
     abilities = response.Abilities(np.zeros((1, 2), np.float32), covariance[None])
     ability = np.einsum("ni,ij,nj->n", a, covariance, a)[None]
     np.testing.assert_allclose(
-        sequential._count(weight, a, abilities, ability)[0],
+        sequential._reduce_count_deviation(weight, a, abilities, ability)[0],
         np.sqrt(total) - np.sqrt(left),
         rtol=1e-4,
     )

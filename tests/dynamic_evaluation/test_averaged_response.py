@@ -16,10 +16,10 @@ def test_many_known_models_decide_the_share_and_few_leave_the_default(best, leas
     random = np.random.default_rng(0)
     away = random.normal(size=400)
     missing = best * away + 0.1 * random.normal(size=400)
-    assert least <= PREDICTOR._weight(away, missing, independent=400) <= most
-    few = PREDICTOR._weight(away, missing, independent=2)  # two large groups
+    assert least <= PREDICTOR._fit_weight(away, missing, independent=400) <= most
+    few = PREDICTOR._fit_weight(away, missing, independent=2)  # two large groups
     assert abs(few - PREDICTOR.weight) < 0.1
-    assert PREDICTOR._weight(0 * away, missing, independent=400) == PREDICTOR.weight
+    assert PREDICTOR._fit_weight(0 * away, missing, independent=400) == PREDICTOR.weight
 
 
 def test_cells_and_means_are_averaged_and_answers_stay():
@@ -35,7 +35,7 @@ def test_cells_and_means_are_averaged_and_answers_stay():
     _, by_response = evaluated("fluid_benchmarking")
     budget_fit = evaluator.tree["tuned"][str(budget)]
     weight = budget_fit["predictor"]["share"]
-    gaussian, mean = PREDICTOR.other(
+    gaussian, mean = PREDICTOR.estimate_other(
         evaluator.tree["predictor"], evaluator.known, ours.answers, evaluator.ctx
     )
     assert np.array_equal(ours.answers.samples, by_response.answers.samples)

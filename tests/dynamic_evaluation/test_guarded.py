@@ -203,7 +203,7 @@ def test_quantiles_of_what_is_possible(evaluator):
         asked = np.argsort(random.random(truth.shape), axis=1)[:, :count]
         answers = MatrixOracle(truth)(Query(asked))
         screening = posterior.screen(answers, evaluator.ctx)
-        low, inner, median, _, high = posterior.quantiles(answers, screening, evaluator.ctx)
+        low, inner, median, _, high = posterior.compute_quantiles(answers, screening, evaluator.ctx)
         means = truth.mean(axis=1)
         assert ((low <= means + 1e-6) & (means - 1e-6 <= high)).mean() >= 0.85
         assert ((low <= inner) & (inner <= median) & (median <= high)).all()

@@ -19,8 +19,8 @@ KNOWN, NEW = MATRIX[:MODELS], MATRIX[MODELS:]
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(MODELS)).astype(np.float32)
 
 # One program each, as in the predictor: of every operation alone JAX would compile a program.
-make_prior, observe_all, spread_of_mean, weight_models = map(
-    jax.jit, (lg.make_prior, lg.observe_all, lg.spread_of_mean, lg.weight_models)
+make_prior, observe_all, compute_deviation_of_mean, weight_models = map(
+    jax.jit, (lg.make_prior, lg.observe_all, lg.compute_deviation_of_mean, lg.weight_models)
 )
 select_greedily = jax.jit(lg.select_greedily, static_argnums=4)
 
@@ -80,7 +80,9 @@ def test_answers_condition_the_distribution(model):
     free = np.setdiff1d(np.arange(SAMPLES), samples)
     assert np.allclose(expected[free], mean[free], atol=1e-4)
     open_weights = np.where(np.isin(np.arange(SAMPLES), free), model.weights, 0)
-    spread = spread_of_mean(prior, model.weights, state, np.isin(np.arange(SAMPLES), free))
+    spread = compute_deviation_of_mean(
+        prior, model.weights, state, np.isin(np.arange(SAMPLES), free)
+    )
     assert np.isclose(spread**2, open_weights @ covariance @ open_weights, rtol=1e-3)
 
 

@@ -167,5 +167,5 @@ def test_it_asks_within_the_budget_in_batches(monkeypatch):
     assert calls == [2] * 20
     assert all(len(set(row)) == 40 for row in answers.samples.tolist())
     empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))
-    state = training.state_of(empty, plan.posterior.moments(empty))
+    state = training.make_state(empty, plan.posterior.moments(empty))
     assert (state.asked == 0).all() and (state.deviation > 0).all()

@@ -87,16 +87,16 @@ def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     model = lg.Model(**tree)
     posterior = lg.GaussianPosterior(model, CTX)
     prior = jax.jit(lg.make_prior)(model, np.full(50, 1 / 50, np.float32))
-    observe, spread_of_mean = jax.jit(lg.observe), jax.jit(lg.spread_of_mean)
+    observe, compute_deviation_of_mean = jax.jit(lg.observe), jax.jit(lg.compute_deviation_of_mean)
     reduction = posterior.reduction(answers([], slice(1)))[0]
     assert reduction.argmax() == jax.jit(lg.select_first, static_argnums=1)(model, 1)[0]
     free = np.ones(80, bool)
     state = lg.GaussianState(prior.mean, prior.covariance)
-    before = float(spread_of_mean(prior, model.weights, state, free)) ** 2
+    before = float(compute_deviation_of_mean(prior, model.weights, state, free)) ** 2
     for sample in (0, 17, 55):
         left = observe(prior, state, sample, 0.3, 1.0)
         free = np.arange(80) != sample
-        after = float(spread_of_mean(prior, model.weights, left, free)) ** 2
+        after = float(compute_deviation_of_mean(prior, model.weights, left, free)) ** 2
         assert np.isclose(before - after, reduction[sample], rtol=1e-2)
 
 
@@ -117,7 +117,9 @@ def test_adaptive_testing_asks_at_the_ability():
     padded_answers = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
-    information = np.asarray(jax.jit(sequential.compute_information)(items, padded_answers))[0]
+    information = np.asarray(jax.jit(sequential.compute_fisher_information)(items, padded_answers))[
+        0
+    ]
     ability = float(jax.jit(response.infer)(items, padded_answers).mean[0, 0])
     assert np.isclose(d[information.argmax()], -ability, atol=0.1)
 
@@ -130,7 +132,7 @@ def test_sequential_policies_take_the_most_useful_sample(policy, predictor):
     asked = MatrixOracle(NEW)
     plan = evaluator.plan(6)
     chosen = method.policy.ask(plan, asked, len(NEW), KEY, CTX).samples
-    first = method.policy.acquisition_score(plan.posterior, answers([]), CTX)
+    first = method.policy.acquisition_function(plan.posterior, answers([]), CTX)
     assert (chosen[:, 0] == first.argmax(axis=1)).all()
     assert (asked.counts == 6).all()
     if predictor == "irt_2pl":  # a linear model's variances do not depend on the answers alone

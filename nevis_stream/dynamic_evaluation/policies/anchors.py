@@ -1,5 +1,5 @@
-"""Policies that ask the same samples of all models, chosen from what the known models are on them:
-the anchors of clusters, anchors optimised for a weighted mean, and a greedy combinatorial choice.
+"""Policies that ask the same samples of all models, chosen by the known models' values on them: the
+anchors of clusters, anchors optimised for a weighted mean, and a greedy combinatorial choice.
 
 *Clusters*: one sample of each of K clusters, the one nearest to the cluster's centroid. A cell
 represents the samples that are nearest to it, so weighted means weigh it by their number, or by the
@@ -45,29 +45,30 @@ from nevis_stream.queries.samples import (
 )
 from nevis_stream.storage.checkpoint import Tree
 
-ROUNDS = 20  # of K-means, at most
-MODELS = 512  # known models whose values describe a sample, at most
+ROUNDS = 20  # iterations of K-means, at most
+MODELS = 512  # known models, at most, whose values describe a sample
 
-Vectors = Callable[[KnownModels, Items | None, object, Compute], np.ndarray]
+Describe = Callable[[KnownModels, Items | None, object, Compute], np.ndarray]
 
 
 class Clusters(Policy):
-    """K-means clusters of vectors that describe the samples.
+    """Asks the sample nearest to the centroid of each K-means cluster of vectors that describe the
+    samples.
 
     Args:
-      vectors: takes known models, the predictor's item response model or None, a JAX key and a
-        context, and returns float32[n, d].
+      describe: takes known models, the predictor's item response model or None, a JAX key and a
+        context, and returns these vectors, float32[n, d].
       about: one line for people.
     """
 
     out_of_core = False
 
-    def __init__(self, vectors: Vectors, about: str):
-        self.vectors, self.about = vectors, about
+    def __init__(self, describe: Describe, about: str):
+        self.describe, self.about = describe, about
 
     def check(self, facts: SampleFacts) -> None:
         """Refuses samples without features where features describe them."""
-        if self.vectors is describe_by_features and facts.features is None:
+        if self.describe is describe_by_features and facts.features is None:
             raise BadInput(
                 "clusters_features: not every sample has features; import them with the values"
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
@@ -76,7 +77,7 @@ class Clusters(Policy):
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples."""
         self.check(known.facts)
-        vectors = self.vectors(known, posterior.items, key, ctx)
+        vectors = self.describe(known, posterior.items, key, ctx)
         return {"vectors": vectors, "weights": known.facts.weights}
 
     def design(
@@ -115,7 +116,7 @@ def choose_anchors(
     fraction of an observed sample by its weight.
 
     Args:
-      vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
+      vectors: float32[n, d], one for each sample; if some are equal, clusters may be empty.
       weights: float64[n], of the samples in the benchmark's mean.
       count: number of clusters.
       random: starts K-means (k-means++).
@@ -138,19 +139,21 @@ def choose_anchors(
     # with fewer distinct vectors than clusters, several anchors have the same vector
     distinct, same = np.unique(vectors[samples], axis=0, return_inverse=True)
     nearest = ((distinct**2).sum(axis=1) - 2 * vectors @ distinct.T).argmin(axis=1)
-    together = np.bincount(nearest, weights, len(distinct)) / np.bincount(same.ravel())
-    return samples, together[same.ravel()] / (weights[samples] * len(vectors))
+    represented = np.bincount(nearest, weights, len(distinct)) / np.bincount(same.ravel())
+    return samples, represented[same.ravel()] / (weights[samples] * len(vectors))
 
 
 def describe_by_values(
     known: KnownModels, items: Items | None, key: Key, ctx: Compute
 ) -> np.ndarray:
-    """Describes a sample by the known models' values; holes are the sample's mean."""
-    return _fill(known, MODELS, key).T
+    """Describes each sample by the known models' values, float32[n, d]; holes get its mean."""
+    return _read_filled(known, MODELS, key).T
 
 
-def _fill(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
-    """Returns the values of at most so many known models; holes get the sample's mean."""
+def _read_filled(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
+    """Returns the values of known models, of which `most` are drawn if there are more; holes get
+    the sample's mean.
+    """
     values = known.matrix(draw_models(known, most, key))
     filled = np.where(is_observed(values), fill_unknown(values), sample_means(values))
     return filled.astype(np.float32)
@@ -159,7 +162,7 @@ def _fill(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models 
 def describe_by_items(
     known: KnownModels, items: Items | None, key: Key, ctx: Compute
 ) -> np.ndarray:
-    """Describes a sample by its parameters under an item response model."""
+    """Describes each sample by its parameters under an item response model, float32[n, 1 + k]."""
     if items is None:
         items, _ = response.fit(known.matrix(), 1, key, ctx)
     return np.asarray(items.mean, np.float32)
@@ -168,7 +171,7 @@ def describe_by_items(
 def describe_by_features(
     known: KnownModels, items: Items | None, key: Key, ctx: Compute
 ) -> np.ndarray:
-    """Describes a sample by its features."""
+    """Describes each sample by its features, float32[n, d]."""
     return np.asarray(known.facts.features, np.float32)
 
 
@@ -177,7 +180,7 @@ PATIENCE = 10  # attempts without success
 
 
 class SparseAnchors(Policy):
-    """Asks the same samples of all models."""
+    """Asks the optimised anchors (see the module) of all models."""
 
     about = "anchors that are optimised for linear weights of them; use with anchor_weights"
     out_of_core = False
@@ -228,13 +231,13 @@ class SparseAnchors(Policy):
         return repeat_samples(plan.design, len(answers.values))
 
 
-MODELS_TRIED = 32  # known models that take part, drawn at random
-SAMPLES = 2048  # that may be chosen, and whose cells make up the loss, drawn at random
-CANDIDATES = 16  # of these samples are tried in each step, drawn at random
+MODELS_TRIED = 32  # known models, at most, whose errors make up the loss, drawn at random
+SAMPLES = 2048  # samples, at most, that may be chosen and whose errors make up the loss, drawn too
+CANDIDATES = 16  # of these samples, drawn anew in each step, are tried
 
 
 class Combinatorial(Policy):
-    """Asks the same samples of all models."""
+    """Asks the combinatorial choice (see the module) of all models."""
 
     about = "greedily the samples from which the known models' values are predicted best"
     out_of_core = False
@@ -242,7 +245,7 @@ class Combinatorial(Policy):
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Draws known models; holes get the sample's mean."""
-        return {"values": _fill(known, MODELS_TRIED, key)}
+        return {"values": _read_filled(known, MODELS_TRIED, key)}
 
     def design(
         self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
@@ -256,11 +259,11 @@ class Combinatorial(Policy):
         for _ in range(budget):
             free = np.setdiff1d(np.arange(part.n), chosen)
             tried = random.choice(free, min(CANDIDATES, len(free)), replace=False)
-            losses = self._losses(values, chosen, tried, part, ctx)
+            losses = self._compute_losses(values, chosen, tried, part, ctx)
             chosen.append(int(tried[losses.argmin()]))
         return {"samples": columns[chosen]}
 
-    def _losses(
+    def _compute_losses(
         self,
         values: Float[np.ndarray, "models samples"],
         chosen: Sequence[int],
@@ -280,10 +283,10 @@ class Combinatorial(Policy):
         models, n = values.shape
         sets = np.array([[*chosen, sample] for sample in tried], np.int64)  # [c, b]
         samples = np.repeat(sets, models, axis=0)
-        asked = np.tile(values, (len(tried), 1))
-        answers = Responses(Query(samples), np.take_along_axis(asked, samples, axis=1))
+        truth = np.tile(values, (len(tried), 1))
+        answers = Responses(Query(samples), np.take_along_axis(truth, samples, axis=1))
         mean, variance = posterior.moments(answers)
-        loss = (mean - asked) ** 2 + variance
+        loss = (mean - truth) ** 2 + variance
         np.put_along_axis(loss, samples, 0, axis=1)
         ctx.charge(4 * loss.size)
         return loss.sum(axis=1, dtype=np.float64).reshape(len(tried), models).sum(axis=1)

@@ -52,11 +52,11 @@ class Reinforcement(Policy):
 
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
-        state = training.state_of(answers, plan.posterior.moments(answers))
+        state = training.make_state(answers, plan.posterior.moments(answers))
         act = ctx.jit(training.make_acting_program(tree["cold"]))
         logits, _ = act(tree["parameters"], tree["descriptions"], state)
-        acquisition_score = np.array(logits, np.float64)
-        np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
+        scores = np.array(logits, np.float64)
+        np.put_along_axis(scores, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
-        best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :batch]
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :batch]
         return Query(best.astype(np.int64))

@@ -3,7 +3,7 @@
 An episode is a known model of which some random samples were asked already; the policy asks
 `HORIZON` more. The reward of a sample is the fall of the expected squared error of the cells that
 were not asked, bias² plus variance (active evaluation acquisition, equation 8); at the end comes
-the accuracy of the predictions. Advantages are generalised advantage estimates.
+the accuracy of the predictions. Advantages are generalised advantage advantages.
 
 The network is that of equation 9 and table B.1. In equation 9 the logit of a sample is the product
 of its representation with the actor's output. Ours differs: a projection of the sample's element
@@ -35,11 +35,11 @@ from nevis_stream.storage.checkpoint import Tree
 
 WIDTH = 32
 NEVER = -1e9  # the logit of a sample that was asked; -inf has no gradient
-POINTS = 16  # induced points of the layer
+POINTS = 16  # inducing points of the set layer
 
 
 class State(NamedTuple):
-    """What the policy sees of each of n samples: float32[…, n] each.
+    """What the policy sees of n samples, of one or several models: float32[…, n] each.
 
     Attributes:
       asked: 1 for the samples that were asked.
@@ -95,14 +95,14 @@ class ActorCritic(nn.Module):
 
 PerStep = Float[np.ndarray, "steps episodes"]
 
-VERSION = 1  # of positions of trainings
+VERSION = 1  # of a training, in the name under which `fits.train` keeps its state
 ITERATIONS = 30
 EPISODES = 8  # in each iteration
-HORIZON = 16  # steps of an episode
-EPOCHS = 4
+HORIZON = 16  # steps of an episode, at most
+EPOCHS = 4  # in each iteration
 BATCHES = 4  # of an epoch
-SEEN = 1024  # samples that the policy sees in an episode, at most
-ASKED_BEFORE = 128  # at most
+VISIBLE = 1024  # samples that the policy sees in an episode, at most
+ASKED_BEFORE = 128  # samples that were asked before an episode, at most
 LEARNING_RATE = 1e-3
 LARGEST_GRADIENT = 0.5
 DISCOUNT, LAMBDA, CLIP = 0.99, 0.95, 0.2  # table B.1
@@ -111,10 +111,10 @@ VALUE_WEIGHT = 0.5  # of the critic's loss
 
 
 class Transitions(NamedTuple):
-    """Steps of episodes, [b] or [b, n].
+    """b steps of episodes.
 
     Attributes:
-      states: before each step.
+      states: before each step, float32[b, n] each.
       actions: int32[b], the sample that was asked.
       log_probability: float32[b], the logarithm of its probability then.
       advantages, returns: float32[b].
@@ -150,14 +150,22 @@ def compute_loss(
     steps: Transitions,
     entropy_weight: float,
 ) -> jax.Array:
-    """Returns the clipped loss of the actor, with that of the critic and the weighted entropy."""
+    """Returns the clipped loss of proximal policy optimisation for the actor, with the loss of the
+    critic and the weighted entropy, float32.
+
+    Args:
+      network, parameters: the policy.
+      descriptions: float32[n, d], of the samples.
+      steps: b steps.
+      entropy_weight: of the mean entropy of the actor's choices, which is subtracted.
+    """
     logits, values = network.apply(parameters, descriptions, steps.states)
-    logarithms = jax.nn.log_softmax(logits)
-    taken = jnp.take_along_axis(logarithms, steps.actions[:, None], axis=1)[:, 0]
-    ratio = jnp.exp(taken - steps.log_probability)
+    log_probabilities = jax.nn.log_softmax(logits)
+    log_probability = jnp.take_along_axis(log_probabilities, steps.actions[:, None], axis=1)[:, 0]
+    ratio = jnp.exp(log_probability - steps.log_probability)
     clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
     gain = jnp.minimum(ratio * steps.advantages, clipped * steps.advantages).mean()
-    entropy = -(jnp.exp(logarithms) * logarithms).sum(axis=1).mean()
+    entropy = -(jnp.exp(log_probabilities) * log_probabilities).sum(axis=1).mean()
     error = ((values - steps.returns) ** 2).mean()
     return VALUE_WEIGHT * error - gain - entropy_weight * entropy
 
@@ -169,18 +177,18 @@ def make_optimiser() -> optax.GradientTransformation:
 
 @make_once
 def make_update_program(frozen: bool, entropy_weight: float) -> Callable[..., Tree]:
-    """Returns the program that takes parameters with the state of the optimiser, descriptions and
-    batches of steps, [batches, b, …], and returns the former after them.
+    """Returns the program that takes (parameters, state of the optimiser), descriptions and batches
+    of steps, [batches, b, …], and returns the first of these after one update for each batch.
     """
     network, transform = ActorCritic(frozen), make_optimiser().update
 
     def update(training: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
         def step(training: Tree, batch: tuple) -> tuple[Tree, None]:
             parameters, moments = training
-            slope = jax.grad(
+            gradient = jax.grad(
                 lambda inner: compute_loss(network, inner, descriptions, batch, entropy_weight)
             )(parameters)
-            changes, moments = transform(slope, moments, parameters)
+            changes, moments = transform(gradient, moments, parameters)
             return (optax.apply_updates(parameters, changes), moments), None
 
         return jax.lax.scan(step, training, batches)[0]
@@ -190,16 +198,18 @@ def make_update_program(frozen: bool, entropy_weight: float) -> Callable[..., Tr
 
 @make_once
 def make_acting_program(frozen: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """Returns the program of the network: parameters, descriptions and a state to logits and
-    values.
+    """Returns the program that takes parameters, descriptions and a state, and returns logits and
+    values as `ActorCritic` does.
     """
     return lambda parameters, descriptions, state: ActorCritic(frozen).apply(
         parameters, descriptions, state
     )
 
 
-def state_of(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> State:
-    """Returns what the policy sees of m models after some answers, float32[m, n] each."""
+def make_state(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> State:
+    """Returns what the policy sees of m models after some answers, float32[m, n] each; `moments`
+    are the predictor's.
+    """
     mean, variance = moments
     asked, values = np.zeros(mean.shape, np.float32), np.zeros(mean.shape, np.float32)
     np.put_along_axis(asked, answers.samples, 1.0, axis=1)
@@ -211,7 +221,7 @@ def state_of(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> Stat
 def compute_expected_error(
     state: State, truth: Float[np.ndarray, "models samples"]
 ) -> Float[np.ndarray, " models"]:
-    """Returns the expected squared error of the cells that were not asked, float64[m]."""
+    """Returns the mean of the expected squared errors of cells that were not asked, float64[m]."""
     free = 1 - state.asked
     error = ((state.mean - truth) ** 2 + state.deviation**2) * free
     return error.sum(axis=1, dtype=np.float64) / np.maximum(free.sum(axis=1), 1)
@@ -227,45 +237,47 @@ def play_episodes(
     horizon: int,
     shaped: bool = True,
 ) -> tuple[Transitions, np.ndarray]:
-    """Plays episodes with a policy; returns their steps, [t · m, …], and the samples that the
-    policy saw.
+    """Plays an episode of each of m models; returns their steps, b = `horizon` · m, and the samples
+    that the policy saw, int64.
 
     Args:
       parameters: of the network.
-      act: the compiled network.
+      act: the compiled program of `make_acting_program`.
       descriptions: float32[n, d].
       truth: float32[m, n], the values of the models, without holes.
       posterior: of the predictor.
       random: draws samples and actions.
-      horizon: number of steps.
+      horizon: number of steps of each episode.
       shaped: whether each step has a reward, and not only the last.
     """
     models, n = truth.shape
-    seen = np.sort(random.choice(n, min(SEEN, n), replace=False))
-    most = min(ASKED_BEFORE, len(seen) - horizon)
+    columns = np.sort(random.choice(n, min(VISIBLE, n), replace=False))
+    most = min(ASKED_BEFORE, len(columns) - horizon)
     before = int((most + 1) ** random.random()) - 1
-    start = random.random((models, len(seen))).argsort(axis=1)[:, :before]
-    answers = _answer(seen[start], truth)
+    start = random.random((models, len(columns))).argsort(axis=1)[:, :before]
+    answers = _answer(columns[start], truth)
     states, actions, log_probability, values, rewards = [], [], [], [], []
-    state = state_of(answers, posterior.moments(answers))
+    state = make_state(answers, posterior.moments(answers))
     error = compute_expected_error(state, truth)
     for _ in range(horizon):
-        visible = State(*(each[:, seen] for each in state))
-        logits, value = (np.asarray(each) for each in act(parameters, descriptions[seen], visible))
+        visible = State(*(each[:, columns] for each in state))
+        logits, value = (
+            np.asarray(each) for each in act(parameters, descriptions[columns], visible)
+        )
         noisy = logits + random.gumbel(size=logits.shape)
         noisy[visible.asked > 0] = -np.inf
         action = noisy.argmax(axis=1)
         # in float64, and only over the candidates
         shifted = np.where(visible.asked > 0, -np.inf, logits.astype(np.float64))
         shifted = shifted - shifted.max(axis=1, keepdims=True)
-        normal = np.log(np.exp(shifted).sum(axis=1))
-        chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - normal
-        answers = answers.then(_answer(seen[action][:, None], truth))
-        state = state_of(answers, posterior.moments(answers))
+        log_sum = np.log(np.exp(shifted).sum(axis=1))
+        log_chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - log_sum
+        answers = answers.then(_answer(columns[action][:, None], truth))
+        state = make_state(answers, posterior.moments(answers))
         after = compute_expected_error(state, truth)
         for kept, item in zip(
             (states, actions, log_probability, values, rewards),
-            (visible, action, chosen, value, (error - after) * shaped),
+            (visible, action, log_chosen, value, (error - after) * shaped),
             strict=True,
         ):
             kept.append(item)
@@ -273,14 +285,16 @@ def play_episodes(
     free = 1 - state.asked
     away = (np.abs(state.mean - truth) * free).sum(axis=1) / np.maximum(free.sum(axis=1), 1)
     rewards[-1] = rewards[-1] + 1 - away
-    estimates = compute_advantages(np.stack(rewards), np.stack(values).astype(np.float64))
-    returns = estimates + np.stack(values)
-    normalised = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
+    advantages = compute_advantages(np.stack(rewards), np.stack(values).astype(np.float64))
+    returns = advantages + np.stack(values)
+    normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     taken, *rest = (
         np.concatenate(list(each)) for each in (actions, log_probability, normalised, returns)
     )
     joined = State(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
-    return Transitions(joined, taken.astype(np.int32), *(np.float32(each) for each in rest)), seen
+    return Transitions(
+        joined, taken.astype(np.int32), *(np.float32(each) for each in rest)
+    ), columns
 
 
 def _answer(samples: np.ndarray, truth: np.ndarray) -> Responses:
@@ -326,7 +340,7 @@ def train(
     def advance(training: Tree, part: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
-        steps, seen = play_episodes(
+        steps, columns = play_episodes(
             training[0], act, descriptions, drawn, posterior, random, horizon, shaped
         )
         ctx.charge(horizon * drawn.size * 6)  # the rewards
@@ -335,10 +349,12 @@ def train(
         chosen = np.concatenate(
             [order[: BATCHES * size].reshape(BATCHES, size) for order in orders]
         )
-        return update(training, descriptions[seen], jax.tree.map(lambda leaf: leaf[chosen], steps))
+        return update(
+            training, descriptions[columns], jax.tree.map(lambda leaf: leaf[chosen], steps)
+        )
 
-    def name() -> str:
+    def make_name() -> str:
         about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))
         return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
-    return fits.train(ctx, name, start, ITERATIONS, advance)[0]
+    return fits.train(ctx, make_name, start, ITERATIONS, advance)[0]

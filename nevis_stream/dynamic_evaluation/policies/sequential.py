@@ -1,5 +1,6 @@
 """Policies that choose samples by the posterior of a predictor for each model: one after the other,
-half of them at once after a uniform grid, or by Bayesian quadrature of the benchmark's mean.
+half of them in a few batches after a uniform grid, or by Bayesian quadrature of the benchmark's
+mean.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
-STEPS = 32  # at most; a larger budget is asked in batches of equal size
+STEPS = 32  # at most so many batches: of a larger budget, a batch has several samples of each model
 
 
 class Sequential(Policy):
@@ -44,10 +45,12 @@ class Sequential(Policy):
     differ in price, of highest score for their price.
 
     Args:
-      acquisition_score: takes a posterior, the answers so far and a context; returns float[m, n].
+      acquisition_function: takes a posterior, the answers so far and a context; returns the score
+        of each sample for each model, float[m, n].
       needs: the quantity that it reads from the posterior.
       about: one line for people.
-      exposed: each sample is drawn from this number of those with the highest scores.
+      candidates: each sample is drawn from this number of those with the highest scores; 1: the one
+        with the highest is taken.
     """
 
     adaptive = True
@@ -55,18 +58,18 @@ class Sequential(Policy):
 
     def __init__(
         self,
-        acquisition_score: Callable[[ResponsePosterior, Responses, Compute], np.ndarray],
+        acquisition_function: Callable[[ResponsePosterior, Responses, Compute], np.ndarray],
         needs: str,
         about: str,
-        exposed: int = 1,
+        candidates: int = 1,
     ):
-        self.acquisition_score, self.needs, self.about = (
-            acquisition_score,
+        self.acquisition_function, self.needs, self.about = (
+            acquisition_function,
             frozenset({needs}),
             about,
         )
-        self.exposed = exposed
-        self.takes_prices = exposed == 1
+        self.candidates = candidates
+        self.takes_prices = candidates == 1
 
     def count_affordable(self, prices: Prices) -> int:
         """Returns how many of the samples that tell most for their price the budget buys."""
@@ -80,32 +83,30 @@ class Sequential(Policy):
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         models, asked = answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
-        acquisition_score = np.array(
-            self.acquisition_score(plan.posterior, answers, ctx), np.float64
-        )
-        np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
+        scores = np.array(self.acquisition_function(plan.posterior, answers, ctx), np.float64)
+        np.put_along_axis(scores, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
         if (prices := read_prices(plan.tree)) is not None:
             rest = plan.budget - asked
-            rows = zip(answers.samples, acquisition_score, strict=True)
+            rows = zip(answers.samples, scores, strict=True)
             bought = [buy(score, row, prices, batch, rest) for row, score in rows]
             return Query(np.array(bought, np.int64).reshape(models, batch))
-        several = min(batch + self.exposed - 1, plan.n - asked)
-        best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :several]
-        if self.exposed > 1:
+        several = min(batch + self.candidates - 1, plan.n - asked)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :several]
+        if self.candidates > 1:
             random = make_numpy_generator(jax.random.fold_in(key, asked))
             best = random.permuted(best, axis=1)
         return Query(best[:, :batch].astype(np.int64))
 
 
 def buy(score: np.ndarray, asked: np.ndarray, prices: Prices, batch: int, rest: int) -> list[int]:
-    """Returns the samples to ask next: of those after which the cheapest others still make up the
-    number that is to be asked, always the one of the highest score for its price.
+    """Returns the samples to ask one model next: one after the other, that with the highest score
+    for its price, among those after which the budget still buys the rest if the cheapest are taken.
 
     Args:
-      score: float64[n].
+      score: float64[n], acquisition scores.
       asked: int64[k], the samples that were asked.
-      prices: of the samples.
+      prices: of the n samples.
       batch: number of samples to return.
       rest: number of samples that are still to be asked, at least `batch`.
     """
@@ -139,10 +140,12 @@ def score_fisher_information(
     given.
     """
     padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-    return np.asarray(ctx.jit(compute_information)(posterior.items, padded_answers))
+    return np.asarray(ctx.jit(compute_fisher_information)(posterior.items, padded_answers))
 
 
-def compute_information(items: response.Items, padded_answers: response.PaddedAnswers) -> jax.Array:
+def compute_fisher_information(
+    items: response.Items, padded_answers: response.PaddedAnswers
+) -> jax.Array:
     """Returns the Fisher information of each outcome, float32[m, n]: tr(a aᵀ V) p (1 - p), with V
     the posterior covariance of the ability, which only matters for several factors.
 
@@ -151,9 +154,9 @@ def compute_information(items: response.Items, padded_answers: response.PaddedAn
       padded_answers: of m models.
     """
     abilities = response.infer(items, padded_answers)
-    mean, ability, _ = response.predict_logits(items, abilities)
+    mean, ability_variance, _ = response.predict_logits(items, abilities)
     p = jax.nn.sigmoid(mean)
-    return ability * p * (1 - p)
+    return ability_variance * p * (1 - p)
 
 
 def score_mutual_information(
@@ -183,20 +186,38 @@ def score_variance(posterior: ResponsePosterior, answers: Responses, ctx: Comput
 
 Cells = Float[jax.Array, "models samples"]
 
-ROUNDS = 8
-COUNT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
+MOST_BATCHES = 8  # of `Adaptive`
+COUNT_WEIGHT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
 
 
-def _information(
-    p: Cells, items: Items, abilities: Abilities, mean: Cells, ability: Cells, variance: Cells
+def _score_information(
+    p: Cells,
+    items: Items,
+    abilities: Abilities,
+    mean: Cells,
+    ability_variance: Cells,
+    variance: Cells,
 ) -> Cells:
-    return ability * p * (1 - p)
+    """Returns the Fisher information, as `compute_fisher_information` does.
+
+    Args:
+      p: P(right).
+      items, abilities: posteriors of samples and models.
+      mean, variance: of the logits.
+      ability_variance: the part of the variance that comes from the abilities.
+    """
+    return ability_variance * p * (1 - p)
 
 
-def _error(
-    p: Cells, items: Items, abilities: Abilities, mean: Cells, ability: Cells, variance: Cells
+def _score_error(
+    p: Cells,
+    items: Items,
+    abilities: Abilities,
+    mean: Cells,
+    ability_variance: Cells,
+    variance: Cells,
 ) -> Cells:
-    """Returns the errors that asking each sample is expected to prevent.
+    """Returns the errors that asking each sample is expected to prevent; arguments as above.
 
     Asking j changes the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
     a_j), λ = p (1 - p). A small step of variance τ² prevents 0.1 τ² wrong predictions times the
@@ -211,14 +232,22 @@ def _error(
     a = items.mean[:, 1:]
     outer = (a[:, :, None] * a[:, None, :]).reshape(n, -1)
     turning = abilities.covariance @ (density @ outer).reshape(m, k, k) @ abilities.covariance
-    others = turning.reshape(m, -1) @ outer.T * weight / (1 + weight * ability)
-    return jnp.minimum(p, 1 - p) + 0.1 * others + COUNT * _count(weight, a, abilities, ability)
+    others = turning.reshape(m, -1) @ outer.T * weight / (1 + weight * ability_variance)
+    return (
+        jnp.minimum(p, 1 - p)
+        + 0.1 * others
+        + COUNT_WEIGHT * _reduce_count_deviation(weight, a, abilities, ability_variance)
+    )
 
 
-def _count(
-    weight: Cells, a: Float[jax.Array, "samples factors"], abilities: Abilities, ability: Cells
+def _reduce_count_deviation(
+    weight: Cells,
+    a: Float[jax.Array, "samples factors"],
+    abilities: Abilities,
+    ability_variance: Cells,
 ) -> Cells:
-    """Returns the reduction of the standard deviation of the count Σ y_i by asking j.
+    """Returns by how much asking each sample j reduces the standard deviation of the count Σ y_i of
+    right samples; `weight` is λ = p (1 - p), and `a` the discriminations.
 
     The ability changes the count by c = Σ λ_i a_i, so its variance is cᵀ V c + Σ λ_i and its
     covariance with y_j is λ_j (a_j V c + 1); y_j has the variance λ_j (1 + λ_j a_j V a_j).
@@ -226,26 +255,26 @@ def _count(
     towards = weight @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
     variance = ((towards * moved).sum(axis=1) + weight.sum(axis=1))[:, None]
-    gain = weight * (moved @ a.T + 1) ** 2 / (1 + weight * ability)
+    gain = weight * (moved @ a.T + 1) ** 2 / (1 + weight * ability_variance)
     return jnp.sqrt(variance) - jnp.sqrt(jnp.maximum(variance - gain, 0))
 
 
-RULES = {"information": _information, "error": _error}
+ACQUISITION_FUNCTIONS = {"information": _score_information, "error": _score_error}
 
 
-def score_samples(items: Items, padded_answers: PaddedAnswers, rule: str) -> jax.Array:
+def score_samples(items: Items, padded_answers: PaddedAnswers, acquisition: str) -> jax.Array:
     """Returns the acquisition score of each sample, float32[m, n], at least 0.
 
     Args:
       items: of n samples.
       padded_answers: of m models.
-      rule: "information" or "error".
+      acquisition: "information" or "error".
     """
     abilities = infer(items, padded_answers)
-    mean, ability, item = predict_logits(items, abilities)
-    variance = ability + item
+    mean, ability_variance, item_variance = predict_logits(items, abilities)
+    variance = ability_variance + item_variance
     p = jax.nn.sigmoid(moderate(mean, variance))
-    return RULES[rule](p, items, abilities, mean, ability, variance)
+    return ACQUISITION_FUNCTIONS[acquisition](p, items, abilities, mean, ability_variance, variance)
 
 
 class Adaptive(Policy):
@@ -253,7 +282,7 @@ class Adaptive(Policy):
     the samples with the highest scores.
 
     Args:
-      rule: a name in `RULES`.
+      acquisition: a name in `ACQUISITION_FUNCTIONS`.
       factors: of the item response model that is fitted if the predictor has none.
       about: one line for people.
     """
@@ -262,8 +291,8 @@ class Adaptive(Policy):
     representative = True  # the grid has fractions
     out_of_core = False
 
-    def __init__(self, rule: str, factors: int, about: str):
-        self.rule, self.factors, self.about = rule, factors, about
+    def __init__(self, acquisition: str, factors: int, about: str):
+        self.acquisition, self.factors, self.about = acquisition, factors, about
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples and fits an item response model, unless the predictor has done so."""
@@ -279,15 +308,17 @@ class Adaptive(Policy):
         first = -(-budget // 2)
         if not asked:
             return make_grid(plan.tree["order"], models, first)
-        sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
+        sizes = [len(part) for part in np.array_split(np.arange(budget - first), MOST_BATCHES)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
-        acquisition_score = ctx.jit(score_samples, static_argnames="rule")(
-            Items(**plan.tree["items"]), PaddedAnswers.of(answers, budget), self.rule
+        scores = ctx.jit(score_samples, static_argnames="acquisition")(
+            Items(**plan.tree["items"]),
+            PaddedAnswers.of(answers, budget),
+            self.acquisition,
         )
-        acquisition_score = np.array(acquisition_score)
-        np.put_along_axis(acquisition_score, answers.samples, -1.0, axis=1)
+        scores = np.array(scores)
+        np.put_along_axis(scores, answers.samples, -1.0, axis=1)
         ctx.charge(models * plan.n)  # the selection of a batch
-        best = np.argpartition(-acquisition_score, batch - 1, axis=1)[:, :batch]
+        best = np.argpartition(-scores, batch - 1, axis=1)[:, :batch]
         return Query(best.astype(np.int64))
 
 

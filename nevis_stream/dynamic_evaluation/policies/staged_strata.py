@@ -23,7 +23,9 @@ from nevis_stream.storage.checkpoint import Tree
 
 
 def plan_stages(budget: int, prices: Prices | None = None) -> list[int]:
-    """Returns the number of samples of each stage: half and half, or one stage of a few."""
+    """Returns the number of samples of each stage: half of the budget each, or one stage of fewer
+    than four; with prices, as `allot` says.
+    """
     if prices is not None:
         return allot(prices, 2).counts.sum(axis=1).tolist()
     return [budget] if budget < 4 else [budget - budget // 2, budget // 2]
@@ -43,10 +45,10 @@ def cut(
     differ in price, each class of prices has strata of its own.
 
     Args:
-      posterior: of the predictor, which give moments.
+      posterior: of a predictor that gives moments.
       answers: of m models so far.
       weights: float64[n], of the samples in the mean.
-      strata: of each model.
+      strata: number of strata of each model, if samples do not differ in price.
       prices: of the samples; None: all cost the same.
     """
     models, asked = answers.samples.shape
@@ -80,6 +82,13 @@ def draw(
 ) -> Query:
     """Returns one sample of each stratum of each model, in the order of the strata, drawn in
     proportion to weight / √price.
+
+    Args:
+      strata: int64[m, n], the stratum of each sample; -1 for samples that are not drawn.
+      weights: float64[n], of the samples in the mean.
+      count: number of strata.
+      random: draws the samples.
+      prices: float64[n], or 1 if all samples cost the same.
     """
     weights = weights / np.sqrt(prices)
     drawn = [difference.draw(row, weights, count, random) for row in strata]
@@ -123,7 +132,7 @@ class StagedStrata(Policy):
         return draw(strata, weights, count, random, 1.0 if prices is None else prices.each)
 
 
-FEWEST = 8  # samples drawn first
+FEWEST_FIRST = 8  # samples drawn first, unless that is more than half of the budget
 
 
 class PartFirst(Policy):
@@ -131,8 +140,8 @@ class PartFirst(Policy):
     another policy does.
 
     Args:
-      policy: the other one. Of one that asks half of its budget alike of all models, the draws take
-        the place of this half; of others, that of the first quarter.
+      policy: the other one. If it asks the first half of its budget alike of all models, the draws
+        take the place of this half; if it is `Sequential`, that of the first quarter.
     """
 
     adaptive = True
@@ -146,7 +155,7 @@ class PartFirst(Policy):
     def count_first(self, budget: int) -> int:
         """Returns the number of samples that are drawn first."""
         part = budget // 4 if isinstance(self.policy, Sequential) else (budget + 1) // 2
-        return max(part, min(FEWEST, (budget + 1) // 2))
+        return max(part, min(FEWEST_FIRST, (budget + 1) // 2))
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
@@ -239,7 +248,7 @@ class Guard(PartFirst):
             until = answers.first(check)
             if check == asked:
                 unlike = posterior.find_unlike(until, ctx) & ~switched
-            else:  # what was decided then: only draws are fractions of their stratum
+            else:  # as it was decided then: of draws alone, fractions are above 0
                 assert answers.query.fractions is not None
                 unlike = (answers.query.fractions[:, check] > 0) & ~switched
             rows = np.flatnonzero(unlike)

@@ -1,4 +1,4 @@
-"""Linear weights of anchors: values on few samples predict those on all others.
+"""Linear weights of anchors: values on a few samples predict those on all others.
 
 A model's values are y_j = μ_j + Σ_a (y_a - μ_a) W_aj, a ridge regression over the known models. Its
 penalty is the one with the smallest leave-one-out error of the benchmark's mean on these models.
@@ -22,7 +22,7 @@ from nevis_stream.queries.samples import fill_unknown, is_observed, sample_means
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
-PENALTIES = np.geomspace(1e-3, 1e3, 13)  # in units of the mean variance of the anchors' sum
+PENALTIES = np.geomspace(1e-3, 1e3, 13)  # in units of an anchor's mean sum of squares
 
 
 class Weights(NamedTuple):
@@ -38,8 +38,8 @@ class Weights(NamedTuple):
 
 
 def centre(known: KnownModels, key: Key, ctx: Compute) -> Tree:
-    """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
-    distances from it; 0 where a value is unknown.
+    """Returns `mean`, float32[n], of the known models' values on each sample, and `rows`,
+    float32[m0, n], the values minus this mean; 0 where a value is unknown.
     """
     values = known.matrix(draw_models(known, MODELS, key))
     mask = is_observed(values)
@@ -55,34 +55,32 @@ def fit_weights(
     targets: Float[np.ndarray, "models targets"],
     ctx: Compute,
 ) -> Weights:
-    """Fits weights.
+    """Fits the weights of k anchors for d targets by ridge regression.
 
     Args:
       anchors: float[m0, k], centred values of the known models.
       benchmark: float[m0], their centred means, by which the penalty is chosen.
       targets: float[m0, d], what the weights are for.
       ctx: charged 2 m0 k min(m0, k) FLOPs for the singular values, and the products.
-
-    Returns: `Weights`.
     """
     anchors = anchors.astype(np.float64)
     models, count = anchors.shape
-    left, sizes, right = np.linalg.svd(anchors, full_matrices=False)
-    scale = max((sizes**2).sum() / count, 1e-12)
+    left, singular_values, right = np.linalg.svd(anchors, full_matrices=False)
+    scale = max((singular_values**2).sum() / count, 1e-12)
     towards = left.T @ benchmark
     best: tuple[float, np.ndarray, np.ndarray] | None = None
     for penalty in PENALTIES * scale:
-        shrunk = sizes**2 / (sizes**2 + penalty)
+        shrunk = singular_values**2 / (singular_values**2 + penalty)
         # the mean is fitted too, so that a model also has the leverage 1 / m0
         leverage = (left**2) @ shrunk + 1 / models
         error = (benchmark - left @ (shrunk * towards)) / np.maximum(1 - leverage, 1e-6)
         loss = float((error**2).sum())
         if best is None or loss < best[0]:
-            best = loss, sizes / (sizes**2 + penalty), error
+            best = loss, singular_values / (singular_values**2 + penalty), error
     assert best is not None
     _, gains, error = best
-    smaller, each = min(models, count), len(PENALTIES)
-    ctx.charge(4 * models * count * smaller + each * 6 * models * smaller)
+    smaller, penalties = min(models, count), len(PENALTIES)
+    ctx.charge(4 * models * count * smaller + penalties * 6 * models * smaller)
     ctx.charge(2 * models * smaller * targets.shape[1] + 2 * count * smaller * targets.shape[1])
     return Weights((right.T * gains) @ (left.T @ targets), error)
 

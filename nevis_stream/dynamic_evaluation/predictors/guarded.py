@@ -4,9 +4,10 @@ for any model.
 A fit to the known models is wrong for models unlike them: samples that every known model fails tell
 nothing about who solves them, so the mean of a stronger model is pulled towards the known ones. Two
 things are checked (`GuardedPosterior.find_unlike`): whether the model may lie beyond the best, or
-the worst, known model, and how improbable the answers are under the fit. A few answers do not find
-all such models. So the interval of the others contains what the answers leave possible if the model
-may be unlike the known ones in these two ways (`GuardedPosterior.quantiles`).
+the worst, known model, and how improbable the answers are under the fit. A few answers do not show
+this of all such models. So the interval of a model that passes both checks contains the means that
+the answers leave possible if it is unlike the known ones all the same
+(`GuardedPosterior.compute_quantiles`).
 """
 
 import functools
@@ -33,24 +34,25 @@ from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
 
 SURROGATE = ModelAssisted()
-# Claimed standard deviations from the mean within which no end of the range of the known models may
-# lie. They are few, as the fit is pulled into the range: of models beyond it most are within them,
-# of others one in ten (docs/evidence/any-model.md).
+# A model counts as beyond the known ones if an end of their range of means is within this many of
+# its claimed standard deviations from its mean, or passed. It is small, as the fit is pulled into
+# the range: it finds most models beyond it, and takes one in ten of the others for such
+# (docs/evidence/any-model.md).
 REACH = 0.7
-MAY_REACH = 1.96 * 1.5  # the same, of models that may lie beyond it in spite of that
-BEYOND = 1.5  # factor of the interval of these, if the values are scores
+MAY_REACH = 1.96 * 1.5  # the same for models that may lie beyond, though they were not found
+BEYOND = 1.5  # factor of the interval's width of these, if the values are scores
 MISFIT = 0.75  # log Bayes factor against the fit above which answers are improbable under it
-# What a misfit may be: P(right) = guess + (1 - guess - slip) P(right under the fit), the upper and
-# the lower asymptote of item response models (Barton and Lord 1981): answers that are lost at
-# random, guesses among four or two, and a part of both.
+# What a misfit may be, as (guess, slip), with P(right) = guess + (1 - guess - slip) P(right under
+# the fit): guess and 1 - slip are the asymptotes of item response models (Barton and Lord 1981).
+# Answers are lost at random, or guessed among four or two, or both.
 MISFITS = ((0.0, 0.4), (0.0, 0.55), (0.0, 0.25), (0.15, 0.6), (0.25, 0.75), (0.5, 0.5))
-# of which answers under the fit are the first, as probable as all misfits together
+# the first is the fit itself, as probable beforehand as all misfits together
 HYPOTHESES = np.array(((0.0, 0.0), *MISFITS), np.float32)
 LOG_PRIOR = np.log([0.5, *[0.5 / len(MISFITS)] * len(MISFITS)])
 ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of a new model
-PART = 1024  # samples that are predicted for all abilities together
-# of the mean, from which intervals are taken: the outer two of models that may lie beyond the known
-# ones, the inner two of others, whose calibrated interval is a 95% one already
+PART = 1024  # samples that are predicted at once for all abilities
+# of the mean, which intervals are to contain: the outer two for models that may lie beyond the
+# known ones, the inner two for others, whose calibrated interval is a 95% one already
 QUANTILES = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
@@ -59,7 +61,7 @@ class GuardedPosterior(ScreeningPosterior):
 
     Args:
       base: of the guarded predictor.
-      surrogate: of the item response model that assists the estimate for any model.
+      surrogate: of the item response model behind the estimate for any model (`SURROGATE`).
       ends: the least and the greatest mean of a known model.
     """
 
@@ -73,7 +75,7 @@ class GuardedPosterior(ScreeningPosterior):
         self.base, self.surrogate, self.ends = base, surrogate, ends
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
-        """Returns those of the surrogate."""
+        """Returns the moments of the surrogate."""
         return self.surrogate.moments(answers)
 
     def find_unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
@@ -94,14 +96,17 @@ class GuardedPosterior(ScreeningPosterior):
         noise = np.sqrt((p * (1 - p)) @ weights.astype(np.float64) ** 2)
         misfit = np.zeros(len(mean))  # scores have no probability under the fit
         if answers.values.dtype == np.uint8:
-            logs, _ = self._likelihoods(padded_answers, ctx)
+            logs, _ = self._compute_log_likelihoods(padded_answers, ctx)
             evidence = logsumexp(logs, axis=2)
             misfit = logsumexp(evidence[:, 1:], axis=1) - np.log(len(MISFITS)) - evidence[:, 0]
         return Screening(mean, deviation, misfit, noise, self.ends)
 
-    def quantiles(self, answers: Responses, screening: "Screening", ctx: Compute) -> np.ndarray:
-        """Returns the `QUANTILES` of the posterior of each model's mean, float64[5, m], if its
-        ability may lie far from those of the known models, and its answers may be a misfit.
+    def compute_quantiles(
+        self, answers: Responses, screening: "Screening", ctx: Compute
+    ) -> np.ndarray:
+        """Returns the `QUANTILES` of the posterior of each model's mean, float64[5, m], under a
+        wider prior: abilities may lie far from those of the known models, and answers may be one of
+        the `MISFITS`.
 
         Args:
           answers: outcomes of m models.
@@ -109,27 +114,32 @@ class GuardedPosterior(ScreeningPosterior):
           ctx: compiles, and counts FLOPs.
         """
         padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-        logs, asked = self._likelihoods(padded_answers, ctx)
+        logs, asked = self._compute_log_likelihoods(padded_answers, ctx)
         surrogate, weights = self.surrogate, self.surrogate.weights.astype(np.float64)
-        total = np.asarray(ctx.jit(_means)(surrogate.items, surrogate.weights, _abilities()))
+        total = np.asarray(
+            ctx.jit(_compute_means)(surrogate.items, surrogate.weights, _make_abilities())
+        )
         guess, slip = HYPOTHESES.T[:, :, None]
         found = []
         for model, samples in enumerate(answers.samples):
-            seen = weights[samples]
-            rest = guess * (1 - seen.sum()) + (1 - guess - slip) * (total - asked[model])
-            means = (seen @ answers.values[model] + rest).ravel()
+            weight = weights[samples]
+            rest = guess * (1 - weight.sum()) + (1 - guess - slip) * (total - asked[model])
+            means = (weight @ answers.values[model] + rest).ravel()
             order, chances = np.argsort(means), softmax(logs[model] + LOG_PRIOR[:, None]).ravel()
             found.append(np.interp(QUANTILES, np.cumsum(chances[order]), means[order]))
-        ends = np.array(found).T
+        quantiles = np.array(found).T
+        median = quantiles[2]
         normal = ndtri(QUANTILES)[:, None]  # the outcomes differ from what is expected of them
-        away = np.sign(normal) * np.hypot(ends - ends[2], normal * screening.noise)
-        return np.clip(ends[2] + away, 0, 1)
+        away = np.sign(normal) * np.hypot(quantiles - median, normal * screening.noise)
+        return np.clip(median + away, 0, 1)
 
-    def _likelihoods(
+    def _compute_log_likelihoods(
         self, padded_answers: PaddedAnswers, ctx: Compute
     ) -> tuple[np.ndarray, np.ndarray]:
         weights = self.surrogate.weights
-        found = ctx.jit(_likelihoods)(self.surrogate.items, padded_answers, weights, _abilities())
+        found = ctx.jit(_compute_log_likelihoods)(
+            self.surrogate.items, padded_answers, weights, _make_abilities()
+        )
         logs, asked = (np.asarray(each, np.float64) for each in found)
         return logs, asked
 
@@ -153,20 +163,20 @@ class Screening:
     ends: tuple[float, float]
 
     def lies_beyond(self, reach: float | None = None) -> np.ndarray:
-        """Returns which models lie, or may lie, beyond the known ones, bool[m]: an end of their
-        range is within so many claimed standard deviations of the mean, or passed; None: `REACH`.
+        """Returns which models lie, or may lie, beyond the known ones, bool[m]: an end of these'
+        range is within `reach` claimed standard deviations of the mean, or passed; None: `REACH`.
         """
-        return self._above(reach) | self._below(reach)
+        return self._lies_above(reach) | self._lies_below(reach)
 
-    def _above(self, reach: float | None = None) -> np.ndarray:
+    def _lies_above(self, reach: float | None = None) -> np.ndarray:
         return self.mean + (REACH if reach is None else reach) * self.deviation > self.ends[1]
 
-    def _below(self, reach: float | None = None) -> np.ndarray:
+    def _lies_below(self, reach: float | None = None) -> np.ndarray:
         return self.mean - (REACH if reach is None else reach) * self.deviation < self.ends[0]
 
     def explain(self, model: int) -> str:
-        """Returns in words why a model's estimate is for any model, or not."""
-        for beyond, word in ((self._above, "best"), (self._below, "worst")):
+        """Returns in words why the estimate of a model, a row, is for any model, or is not."""
+        for beyond, word in ((self._lies_above, "best"), (self._lies_below, "worst")):
             if beyond()[model]:
                 return f"it may lie beyond the {word} known model, where the fit need not hold"
         if self.misfit[model] > MISFIT:
@@ -175,12 +185,12 @@ class Screening:
 
 
 class GuardedPredictor(ScorePredictor):
-    """Another predictor; of models unlike the known ones, an item response model whose mean is
-    corrected by draws of known probabilities.
+    """Predicts as another predictor; of models unlike the known ones, by an item response model
+    whose mean is corrected by draws of known probabilities.
 
     Args:
       base: the other predictor.
-      policy: its policy.
+      policy: the policy that asks for it: some draws first, then what its own policy asks.
     """
 
     takes_all = False
@@ -196,7 +206,7 @@ class GuardedPredictor(ScorePredictor):
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the other predictor and an item response model."""
-        surrogate, means = SURROGATE.fit(known, key, ctx), _known_means(known)
+        surrogate, means = SURROGATE.fit(known, key, ctx), _compute_known_means(known)
         return {
             "base": self.base.fit(known, key, ctx),
             "surrogate": surrogate,
@@ -210,11 +220,11 @@ class GuardedPredictor(ScorePredictor):
         base = self.base.fit_budget(tree["base"], known, self.policy, budget, key, ctx)
         calibration = {name: base[name] for name in ("errors", "unit") if name in base}
         if not calibration and not self.base.is_calibrated(self.policy):
-            errors, unit = self._base_errors(tree, base, known, budget, key, ctx)
+            errors, unit = self._cross_validate_base(tree, base, known, budget, key, ctx)
             calibration = {"errors": errors, "unit": unit}
         return {"base": base, "budget": budget} | calibration
 
-    def _base_errors(
+    def _cross_validate_base(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
@@ -257,18 +267,18 @@ class GuardedPredictor(ScorePredictor):
         screening, notes = posterior.screen(answers, ctx), []
         others = np.full((3, len(mean)), np.nan)
         for model in range(len(mean)):
-            row, stages, seen = answers.of(np.array([model])), [(0, first)], screening
+            row, stages, decisive = answers.of(np.array([model])), [(0, first)], screening
             if switched[model]:
                 start = first + int(drawn[model].argmax())
                 stages.append((start, budget))
-                seen = posterior.screen(row.first(start), ctx)
+                decisive = posterior.screen(row.first(start), ctx)
             other = model_assisted.estimate(posterior.surrogate, weights, row, stages, ctx)[:, 0]
             own = mean[model], low[model], high[model]
             if switched[model]:
                 mean[model], low[model], high[model] = other
             if not other[1] <= own[0] <= other[2]:
                 others[:, model] = own if switched[model] else other
-            note = seen.explain(0 if switched[model] else model)
+            note = decisive.explain(0 if switched[model] else model)
             if screening.misfit[model] > MISFIT:
                 note += (
                     "; misfit: its answers are improbable under the fit; answers lost or guessed at"
@@ -280,10 +290,11 @@ class GuardedPredictor(ScorePredictor):
         outside, wider = screening.lies_beyond(MAY_REACH) & ~switched, np.ones(len(mean))
         within = None
         if answers.values.dtype == np.uint8:
-            ends = np.where(switched, np.nan, posterior.quantiles(answers, screening, ctx))
-            moved = np.where(outside, (ends[2] - mean) / 2, 0.0)
+            quantiles = posterior.compute_quantiles(answers, screening, ctx)
+            quantiles = np.where(switched, np.nan, quantiles)
+            moved = np.where(outside, (quantiles[2] - mean) / 2, 0.0)
             mean, low, high = mean + moved, low + moved, high + moved
-            within = np.where(outside, ends[[0, 4]], ends[[1, 3]])
+            within = np.where(outside, quantiles[[0, 4]], quantiles[[1, 3]])
         else:
             wider = np.where(outside, BEYOND, 1.0)
             low, high = mean - wider * (mean - low), mean + wider * (high - mean)
@@ -297,7 +308,7 @@ class GuardedPredictor(ScorePredictor):
         )
 
 
-def _known_means(known: KnownModels) -> np.ndarray:
+def _compute_known_means(known: KnownModels) -> np.ndarray:
     """Returns the weighted mean of each known model's observed samples, float64[m]."""
     matrix, weights = known.matrix(), known.facts.weights
     mask = is_observed(matrix)
@@ -312,9 +323,9 @@ def _predict(
 
 
 @functools.cache
-def _abilities() -> np.ndarray:
-    """Returns abilities that stand for their prior distribution, made wider, as a new model may be
-    unlike the known ones, float32[s, k].
+def _make_abilities() -> np.ndarray:
+    """Returns draws of abilities, float32[s, k], from their prior made wider, as a new model may be
+    unlike the known ones.
     """
     columns = []
     # a Halton sequence; importing scipy.stats takes a second
@@ -328,7 +339,7 @@ def _abilities() -> np.ndarray:
     return (WIDE * ndtri(np.stack(columns, axis=1))).astype(np.float32)
 
 
-def _outcomes(
+def _predict_outcomes(
     items: Items, abilities: Float[jax.Array, "draws factors"]
 ) -> Float[jax.Array, "draws samples"]:
     """Returns P(right) of each sample for each ability."""
@@ -338,19 +349,19 @@ def _outcomes(
     return jax.nn.sigmoid(response.moderate(extended @ items.mean.T, variance))
 
 
-def _likelihoods(
+def _compute_log_likelihoods(
     items: Items,
     padded_answers: PaddedAnswers,
     weights: Float[jax.Array, " samples"],
     abilities: Float[jax.Array, "draws factors"],
 ) -> tuple[Float[jax.Array, "models hypotheses draws"], Float[jax.Array, "models draws"]]:
-    """Returns the log likelihood of each model's answers under each of `HYPOTHESES` and abilities,
-    and what the fit expects of the asked samples: their weighted sum.
+    """Returns the log likelihood of each model's answers under each of `HYPOTHESES` and each
+    ability, and the weighted sum of the asked samples' values that the fit expects at each ability.
     """
 
     def of_one(one: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         samples, values, mask = one
-        p = _outcomes(Items(items.mean[samples], items.covariance[samples]), abilities)
+        p = _predict_outcomes(Items(items.mean[samples], items.covariance[samples]), abilities)
 
         def log_likelihood(hypothesis: jax.Array) -> jax.Array:
             guess, slip = hypothesis
@@ -363,7 +374,7 @@ def _likelihoods(
     return jax.lax.map(of_one, (padded_answers.samples, padded_answers.values, padded_answers.mask))
 
 
-def _means(
+def _compute_means(
     items: Items,
     weights: Float[jax.Array, " samples"],
     abilities: Float[jax.Array, "draws factors"],
@@ -371,7 +382,7 @@ def _means(
     """Returns the weighted mean of all samples that is expected for each ability."""
 
     def of_part(part: tuple[jax.Array, ...]) -> jax.Array:
-        return _outcomes(Items(*part[:2]), abilities) @ part[2]
+        return _predict_outcomes(Items(*part[:2]), abilities) @ part[2]
 
     filled = -len(weights) % PART
     padded = (

@@ -50,7 +50,7 @@ class ItemResponsePosterior(ResponsePosterior):
         super().__init__(len(weights), items=items)
         self.weights, self._ctx = weights.astype(np.float32), ctx
 
-    def _of(self, function: Callable, answers: Responses, *more: np.ndarray) -> Any:
+    def _run(self, function: Callable, answers: Responses, *more: np.ndarray) -> Any:
         padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         return self._ctx.jit(function)(self.items, padded_answers, *more)
 
@@ -63,46 +63,50 @@ class ItemResponsePosterior(ResponsePosterior):
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """See `ResponsePosterior`."""
-        return tuple(np.asarray(each) for each in self._of(_moments, answers))
+        return tuple(np.asarray(each) for each in self._run(_compute_moments, answers))
 
     def information(self, answers: Responses) -> Float[np.ndarray, "models samples"]:
         """See `ResponsePosterior`."""
-        return np.asarray(self._of(_information, answers))
+        return np.asarray(self._run(_compute_information, answers))
 
     def reduction(self, answers: Responses) -> Float[np.ndarray, "models samples"]:
         """See `ResponsePosterior`."""
-        return np.asarray(self._of(_reduction, answers, self.weights))
+        return np.asarray(self._run(_compute_reduction, answers, self.weights))
 
 
-def _state(
+def _infer_state(
     items: response.Items, padded_answers: response.PaddedAnswers
 ) -> tuple[response.Abilities, Cells, Cells]:
-    """Returns the abilities, P(right) and the variance of the ability's part of the logit."""
+    """Returns the abilities, P(right) and the variance of the logit from the ability."""
     abilities = response.infer(items, padded_answers)
     mean, ability, item = response.predict_logits(items, abilities)
     return abilities, jax.nn.sigmoid(response.moderate(mean, ability + item)), ability
 
 
-def _moments(items: response.Items, padded_answers: response.PaddedAnswers) -> tuple[Cells, Cells]:
-    _, p, _ = _state(items, padded_answers)
+def _compute_moments(
+    items: response.Items, padded_answers: response.PaddedAnswers
+) -> tuple[Cells, Cells]:
+    _, p, _ = _infer_state(items, padded_answers)
     return p, p * (1 - p)
 
 
-def _information(items: response.Items, padded_answers: response.PaddedAnswers) -> Cells:
-    _, p, ability = _state(items, padded_answers)
+def _compute_information(items: response.Items, padded_answers: response.PaddedAnswers) -> Cells:
+    _, p, ability = _infer_state(items, padded_answers)
     return compute_normal_information(p * (1 - p) * ability, 1.0)
 
 
-def _reduction(
+def _compute_reduction(
     items: response.Items,
     padded_answers: response.PaddedAnswers,
     weights: Float[jax.Array, " samples"],
 ) -> Cells:
-    """The ability θ changes the mean by cᵀ θ, c = Σ w_i λ_i a_i over the samples that were not
-    asked; so the mean's covariance with y_j is λ_j (a_j V c + w_j), and the variance of y_j is
+    """Returns by how much asking each sample j reduces the variance of the mean.
+
+    The ability θ changes the mean by cᵀ θ, c = Σ w_i λ_i a_i over the samples that were not asked;
+    so the mean's covariance with y_j is λ_j (a_j V c + w_j), and the variance of y_j is
     λ_j (1 + λ_j a_j V a_j).
     """
-    abilities, p, ability = _state(items, padded_answers)
+    abilities, p, ability = _infer_state(items, padded_answers)
     noise, a = p * (1 - p), items.mean[:, 1:]
     towards = padded_answers.scatter(noise * weights, 0.0) @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
@@ -129,13 +133,13 @@ class ItemResponse(ScorePredictor):
         items, _ = response.fit(known.matrix(), self.factors, key, ctx, self.common)
         return response.as_tree(items)
 
-    def items(self, tree: Tree) -> response.Items:
+    def read_items(self, tree: Tree) -> response.Items:
         """Returns the samples' parameters."""
         return response.Items(tree["mean"], tree["covariance"])
 
     def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
         """Returns the posterior of the model."""
-        return ItemResponsePosterior(self.items(tree), known.facts.weights, ctx)
+        return ItemResponsePosterior(self.read_items(tree), known.facts.weights, ctx)
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -145,7 +149,7 @@ class ItemResponse(ScorePredictor):
         weights = known.facts.weights.astype(np.float32)
         logits, deviation = (
             np.asarray(values, np.float64)
-            for values in ctx.jit(response.predict)(self.items(tree), padded_answers, weights)
+            for values in ctx.jit(response.predict)(self.read_items(tree), padded_answers, weights)
         )
         p = expit(logits)
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
@@ -158,7 +162,7 @@ class AveragedResponse(ItemResponse, ABC):
     Args:
       about: one line for people.
       weight: the other estimate's default weight, from 0 to 1.
-      groups: number of independent known models, or groups of them, that the default is worth.
+      groups: weight of this default as a prior, as a number of independent known models, or groups.
     """
 
     def __init__(self, about: str, weight: float, groups: float):
@@ -166,7 +170,7 @@ class AveragedResponse(ItemResponse, ABC):
         self.weight, self.groups = weight, groups
 
     @abstractmethod
-    def other(
+    def estimate_other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
@@ -193,15 +197,15 @@ class AveragedResponse(ItemResponse, ABC):
             )
             answers = policy.ask(plan, oracle, len(values), key, ctx)
             by_response = super().predict(model, {}, rest, answers, ctx)
-            away = self.other(model, rest, answers, ctx)[1] - by_response.mean
+            away = self.estimate_other(model, rest, answers, ctx)[1] - by_response.mean
             missing = rest.facts.mean(oracle.truth) - by_response.mean
             parts.append(np.array([away, missing, by_response.deviation]))
         away, missing, unit = np.concatenate(parts, axis=1)
         independent = count_groups(known)
-        weight = self._weight(away, missing, independent)
+        weight = self._fit_weight(away, missing, independent)
         return {"share": weight, "errors": missing - weight * away, "unit": unit}
 
-    def _weight(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
+    def _fit_weight(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
         """Returns the weight of least squares, with the default as a prior; models of a group do
         not count as independent.
         """
@@ -216,7 +220,7 @@ class AveragedResponse(ItemResponse, ABC):
     ) -> Prediction:
         """Averages the means, and the cells if the other estimate has cells."""
         by_response = super().predict(tree, budget_fit, known, answers, ctx)
-        cells, mean = self.other(tree, known, answers, ctx)
+        cells, mean = self.estimate_other(tree, known, answers, ctx)
         values, weight = by_response.values, budget_fit["share"]
         if cells is not None:
             values = values + weight * (cells - values)
@@ -238,7 +242,7 @@ class GeneralizedItemResponse(AveragedResponse):
         about = "item response model and weighted mean, averaged by cross-validation"
         super().__init__(about, weight=0.5, groups=5)
 
-    def other(
+    def estimate_other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the weighted mean."""
@@ -264,7 +268,7 @@ class ResponseAndGaussian(AveragedResponse):
         """Fits both models."""
         return super().fit(known, key, ctx) | {"gaussian": self._gaussian.fit(known, key, ctx)}
 
-    def other(
+    def estimate_other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the linear-Gaussian model's cells and their mean."""

@@ -37,7 +37,9 @@ Cells = Float[jax.Array, "models samples"]
 
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
-TIE = 1e-4  # of the best gain; rounding, which depends on the number of cores, is far below
+# gains within this fraction of the best one are equal; rounding, which depends on the number of
+# cores, is far below
+TIE = 1e-4
 # of each sample's variance; others were compared (docs/evidence/not-regenerated/acquisition.md)
 NOISE_FRACTION = 0.5
 BUMPS = 5
@@ -154,7 +156,7 @@ def weight_models(
 
     Args:
       model: of m0 known models.
-      samples, values, mask: int32[b], float32[b] and bool[b], the answers, and which are some.
+      samples, values, mask: int32[b], float32[b] and bool[b], the answers; others are padding.
     """
     theirs = model.mean[samples] + model.scores @ model.basis[:, samples]
     away = (((values - theirs) ** 2) * mask).sum(axis=1)
@@ -163,14 +165,18 @@ def weight_models(
 
 
 def compute_bumps(difficulty: PerSample) -> Float[jax.Array, "bumps samples"]:
-    """Returns Gaussian bumps over values in [0, 1], float32[BUMPS, n], adding up to 1."""
+    """Returns Gaussian bumps over the difficulty (here the mean value, float32[n]) of each sample,
+    float32[BUMPS, n], which add up to 1 for each sample.
+    """
     centres = jnp.linspace(0, 1, BUMPS)
     heights = jnp.exp(-(((jnp.clip(difficulty, 0, 1) - centres[:, None]) * (BUMPS - 1)) ** 2))
     return heights / heights.sum(axis=0)
 
 
 def make_prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
-    """Returns the prior of a new model, where known ones have weights, float32[m0]."""
+    """Returns the prior of a new model, given the known models' weights, float32[m0], which add up
+    to 1.
+    """
     effective = 1 / (weights**2).sum()
     unbiased = effective / jnp.maximum(effective - 1, 1)
     # The pseudo model of `fit`, now with the weights: coordinates 0.
@@ -210,12 +216,12 @@ def observe(
     value: jax.Array,
     mask: jax.Array,
 ) -> GaussianState:
-    """Returns the state after one more answer; unchanged where there is none."""
+    """Returns the state after one more answer, unchanged if `mask` is 0; all three are scalars."""
     x = prior.design[:, sample]
-    seen = state.covariance @ x
-    gain = seen / (x @ seen + prior.noise[sample]) * mask
+    projected = state.covariance @ x
+    gain = projected / (x @ projected + prior.noise[sample]) * mask
     away = value - prior.offset[sample] - x @ state.mean
-    return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
+    return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, projected))
 
 
 def observe_all(
@@ -255,14 +261,14 @@ def select_greedily(
         covariance, spread, free = carry
         open_weights = weights * free
         towards = covariance @ (prior.design @ open_weights)
-        together = towards @ prior.design + open_weights * prior.noise
-        gain = jnp.where(free, together**2 / (spread + prior.noise), -1)
+        with_mean = towards @ prior.design + open_weights * prior.noise
+        gain = jnp.where(free, with_mean**2 / (spread + prior.noise), -1)
         sample = (gain >= (1 - TIE) * gain.max()).argmax()
         x = prior.design[:, sample]
-        seen = covariance @ x
-        total = x @ seen + prior.noise[sample]
-        spread = spread - (seen @ prior.design) ** 2 / total
-        covariance = covariance - jnp.outer(seen, seen) / total
+        projected = covariance @ x
+        total = x @ projected + prior.noise[sample]
+        spread = spread - (projected @ prior.design) ** 2 / total
+        covariance = covariance - jnp.outer(projected, projected) / total
         return (covariance, jnp.maximum(spread, 0), free.at[sample].set(False)), sample
 
     design = prior.design
@@ -271,7 +277,7 @@ def select_greedily(
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
-def spread_of_mean(
+def compute_deviation_of_mean(
     prior: Prior, weights: PerSample, state: GaussianState, free: Bool[jax.Array, " samples"]
 ) -> Float[jax.Array, ""]:
     """Returns the posterior standard deviation of the weighted mean, float32."""
@@ -281,7 +287,7 @@ def spread_of_mean(
 
 
 def select_first(model: Model, count: int) -> Int[jax.Array, " count"]:
-    """Returns what to ask of a model of which nothing is known, int32[count]."""
+    """Returns the samples to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
     prior = make_prior(model, jnp.full(known, 1 / known))
     state = GaussianState(prior.mean, prior.covariance)
@@ -295,7 +301,7 @@ def select_next(
     values: Float[jax.Array, "models asked"],
     count: int,
 ) -> Int[jax.Array, "models count"]:
-    """Returns what to ask of m models after answers [m, b], int32[m, count]."""
+    """Returns the samples to ask of m models after answers [m, b], int32[m, count]."""
 
     def choose(answers: tuple[jax.Array, jax.Array]) -> Int[jax.Array, " count"]:
         samples, values = answers
@@ -322,9 +328,11 @@ class GaussianPosterior(ResponsePosterior):
         super().__init__(len(model.mean))
         self._model, self._ctx = model, ctx
 
-    def _quantities(self, answers: Responses) -> tuple[np.ndarray, ...]:
+    def _compute_quantities(self, answers: Responses) -> tuple[np.ndarray, ...]:
         padded_answers = PaddedAnswers.of(answers, answers.samples.shape[1])
-        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, padded_answers)))
+        return tuple(
+            map(np.asarray, self._ctx.jit(_compute_quantities)(self._model, padded_answers))
+        )
 
     def part(self, columns: np.ndarray) -> "GaussianPosterior":
         """See `ResponsePosterior`."""
@@ -337,25 +345,27 @@ class GaussianPosterior(ResponsePosterior):
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """See `ResponsePosterior`."""
-        mean, variance, _, _ = self._quantities(answers)
+        mean, variance, _, _ = self._compute_quantities(answers)
         return mean, variance
 
     def information(self, answers: Responses) -> np.ndarray:
         """See `ResponsePosterior`."""
-        return self._quantities(answers)[2]
+        return self._compute_quantities(answers)[2]
 
     def reduction(self, answers: Responses) -> np.ndarray:
         """See `ResponsePosterior`."""
-        return self._quantities(answers)[3]
+        return self._compute_quantities(answers)[3]
 
 
-def _quantities(model: Model, padded_answers: PaddedAnswers) -> tuple[Cells, Cells, Cells, Cells]:
+def _compute_quantities(
+    model: Model, padded_answers: PaddedAnswers
+) -> tuple[Cells, Cells, Cells, Cells]:
     """Returns mean and variance of each cell, its information and its reduction of the variance of
     the mean, float32[m, n] each.
     """
     asked = padded_answers.scatter(jnp.zeros((len(padded_answers.samples), len(model.mean))), 1.0)
 
-    def of_one(answers: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def compute_one(answers: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         samples, values, mask, asked = answers
         prior = make_prior(model, weight_models(model, samples, values, mask))
         state = observe_all(prior, samples, values, mask)
@@ -363,13 +373,13 @@ def _quantities(model: Model, padded_answers: PaddedAnswers) -> tuple[Cells, Cel
         signal = ((state.covariance @ prior.design) * prior.design).sum(axis=0)
         open_weights = model.weights * (1 - asked)
         towards = state.covariance @ (prior.design @ open_weights)
-        together = towards @ prior.design + model.weights * prior.noise
+        with_mean = towards @ prior.design + model.weights * prior.noise
         variance = signal + prior.noise
         information = compute_normal_information(signal, prior.noise)
-        return mean, variance, information, together**2 / variance
+        return mean, variance, information, with_mean**2 / variance
 
     answers = padded_answers.samples, padded_answers.values, padded_answers.mask, asked
-    return jax.lax.map(of_one, answers)
+    return jax.lax.map(compute_one, answers)
 
 
 def predict_values(
@@ -386,13 +396,13 @@ def predict_values(
         state = observe_all(prior, samples, values, mask)
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
         cells = jnp.clip(prior.offset + state.mean @ prior.design, 0, 1)
-        return cells, spread_of_mean(prior, model.weights, state, free)
+        return cells, compute_deviation_of_mean(prior, model.weights, state, free)
 
     return jax.lax.map(expect, (samples, values))
 
 
 class LinearGaussian(ScorePredictor):
-    """Known models are weighted by how close they are to the answers."""
+    """Predicts by a linear-Gaussian model in which known models close to the answers weigh more."""
 
     about = "linear-Gaussian model of the known models, those close to the answers weighted"
     takes_scores = True

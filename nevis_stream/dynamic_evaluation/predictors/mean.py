@@ -1,5 +1,5 @@
-"""Means of the observed samples: for every cell, without an order and without known models; or for
-the accuracy alone, with Sort & Search for the cells.
+"""Means of the observed samples: as the prediction of every cell, without an order and without
+known models; or of the accuracy alone, with Sort & Search for the cells.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class Mean(ScorePredictor):
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
-    def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
+    def compute_weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns the weight of each observed cell in the mean, float64[m, b]."""
         return compute_mean_weights(answers, facts)
 
@@ -46,7 +46,7 @@ class Mean(ScorePredictor):
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
-        weights = self.weights(answers, known.facts)
+        weights = self.compute_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         effective = 1 / (weights**2).sum(axis=1).max()  # number of equally weighted samples
         ctx.charge(2 * answers.values.size)
@@ -68,7 +68,7 @@ class UnweightedMean(Mean):
         """Returns False: the cells need not stand for all samples."""
         return False
 
-    def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
+    def compute_weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns equal weights, but for those of data sets."""
         weights = facts.weights[answers.samples]
         return weights / weights.sum(axis=1, keepdims=True)
@@ -88,12 +88,13 @@ def compute_mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-MODELS_FOR_DESIGN = 64
+MODELS_FOR_DESIGN = 64  # known models, at most, for which the design's variance is computed
 
 
 class Stratified(SortAndSearch):
-    """The interval is Wilson's, for the number of simple random draws that would have the variance
-    of the stratified design, which is computed for the known models.
+    """Predicts the mean by one sample per stratum. The interval is Wilson's, for the number of
+    simple random draws that would have the variance of the stratified design, which is computed for
+    the known models.
     """
 
     takes_all = False  # its strata are those of the asked samples
@@ -111,7 +112,7 @@ class Stratified(SortAndSearch):
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Compares the variance of one sample per stratum with that of simple random samples."""
-        return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
+        return {"design": _compute_variance_ratio(self.read_rank(tree), known, budget, ctx)}
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -120,17 +121,17 @@ class Stratified(SortAndSearch):
         weights = compute_mean_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
-        seen, design = float(budget), budget_fit["design"]
+        effective, design = float(budget), budget_fit["design"]
         unequal = known.facts.dataset_weights is not None or known.facts.prices is not None
         if budget < n and unequal:
             # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
             # variance is that of the unweighted mean
-            seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0
-        interval = intervals.compute_wilson(mean, intervals.count_effective(seen, n, design))
-        return Prediction(predict_by_threshold(self.rank(tree), answers, ctx), mean, interval)
+            effective, design = 1 / (weights**2).sum(axis=1).max(), 1.0
+        interval = intervals.compute_wilson(mean, intervals.count_effective(effective, n, design))
+        return Prediction(predict_by_threshold(self.read_rank(tree), answers, ctx), mean, interval)
 
 
-def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
+def _compute_variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
     """Returns the variance of the stratified mean divided by that of the mean of simple random
     samples, both summed over known models.
 
@@ -147,11 +148,11 @@ def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -
         row = known.matrix(np.array([model]))[0]
         mask = row != UNKNOWN
         digests.add(hashlib.sha256(row).digest())
-        without = Rank(rank.total - (row == 1), rank.counts - mask)
-        if not without.counts.any():
+        rest = Rank(rank.total - (row == 1), rank.counts - mask)
+        if not rest.counts.any():
             continue
         ctx.charge((6 + n.bit_length()) * n)
-        filled = np.where(mask, row, without.scores)[without.order]
+        filled = np.where(mask, row, rest.scores)[rest.order]
         means = np.add.reduceat(filled, bounds[:-1]) / sizes
         stratified += (sizes**2 * means * (1 - means)).sum() / n**2
         simple += filled.mean() * (1 - filled.mean()) / budget * (n - budget) / (n - 1)

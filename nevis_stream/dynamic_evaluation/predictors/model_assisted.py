@@ -51,7 +51,7 @@ class ModelAssisted(ItemResponse):
         self._cut_by = cut_by
 
     def adapt_to_metric(self, posterior: ResponsePosterior, answers: Responses) -> "ModelAssisted":
-        """Returns one whose strata are those of the metric that was asked."""
+        """Returns a predictor whose strata are those of the metric that was asked."""
         assert isinstance(posterior, ItemResponsePosterior)
         return ModelAssisted((posterior, answers))
 
@@ -59,7 +59,7 @@ class ModelAssisted(ItemResponse):
         """Returns True: the intervals are those of the draws.
 
         Raises:
-          BadInput: the policy draws no sample of each stratum.
+          BadInput: the policy does not draw a sample of each stratum.
         """
         if not isinstance(policy, StagedStrata):
             raise BadInput(
@@ -77,7 +77,7 @@ class ModelAssisted(ItemResponse):
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
-        """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
+        """Predicts the cells by all answers, and the mean by the stages that are complete."""
         prediction = super().predict(tree, budget_fit, known, answers, ctx)
         prices = known.facts.prices
         ends = np.cumsum([0, *staged_strata.plan_stages(budget_fit["budget"], prices)])
@@ -109,7 +109,7 @@ def estimate(
       weights: float64[n], of the samples in the mean.
       answers: of m models.
       stages: the columns of the answers, from and to, that were drawn in each stage, in the order
-        of the strata; others, that were not drawn, are known to later stages.
+        of the strata; answers between stages, which were not drawn, are known to later stages.
       ctx: compiles, and counts FLOPs.
       prices: of the samples; None: all cost the same.
       cut_by: the posterior and the answers that the strata were cut by, if those are of another

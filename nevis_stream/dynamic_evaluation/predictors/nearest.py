@@ -1,5 +1,5 @@
-"""The values of the known model that agrees best on the asked samples (the paper's
-CopyNearest&Expand: Sort & Search without Sort).
+"""Predicts the values of the known model that agrees best on the asked samples (CopyNearest&Expand
+of the Sort & Search paper: its search without its sorting).
 """
 
 import numpy as np
@@ -34,16 +34,16 @@ class Nearest(ScorePredictor):
     ) -> Prediction:
         """Copies the nearest model, the first of several equally near ones."""
         if (answers.samples == answers.samples[0]).all():
-            cells = _fill(tree, known, None, answers.samples[0])
-            distance = _distance(answers.values, cells, ctx)
+            cells = _read_filled(tree, known, None, answers.samples[0])
+            distance = _compute_distances(answers.values, cells, ctx)
         else:
             distance = np.concatenate(
                 [
-                    _distance(row[None], _fill(tree, known, None, samples), ctx)
+                    _compute_distances(row[None], _read_filled(tree, known, None, samples), ctx)
                     for row, samples in zip(answers.values, answers.samples, strict=True)
                 ]
             )
-        return Prediction(_fill(tree, known, distance.argmin(axis=1)))
+        return Prediction(_read_filled(tree, known, distance.argmin(axis=1)))
 
     def compute_errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
@@ -66,20 +66,21 @@ class Nearest(ScorePredictor):
         posterior = self.make_posterior(tree, known, ctx)
         plan = policy.plan(policy.fit(known, posterior, key, ctx), posterior, budget, key, ctx)
         samples = policy.ask(plan, answer_zeros, 1, key, ctx).samples[0]
-        cells, (correct, seen) = _fill(tree, known, None, samples), known.row_sums()
-        rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
-        distance = _distance(cells[rows], cells, ctx)
+        cells, (total, counts) = _read_filled(tree, known, None, samples), known.row_sums()
+        rows = np.flatnonzero(counts > 0)[:: -(-models // HELD_OUT)]
+        distance = _compute_distances(cells[rows], cells, ctx)
         distance[groups[rows][:, None] == groups] = np.inf
         near = distance.argmin(axis=1)
         means = {
-            row: _fill(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
+            row: _read_filled(tree, known, np.array([row])).mean()
+            for row in np.unique(near).tolist()
         }
         kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
         estimates = np.array([means[row] for row in near.tolist()]) + kept
-        return correct[rows] / seen[rows] - estimates
+        return total[rows] / counts[rows] - estimates
 
 
-def _fill(
+def _read_filled(
     tree: Tree, known: KnownModels, rows: np.ndarray | None, samples: np.ndarray | None = None
 ) -> np.ndarray:
     fill = tree["fill"] if samples is None else tree["fill"][samples]
@@ -91,8 +92,8 @@ def _fill(
     return np.where(is_observed(values), values, fill).astype(fill.dtype)
 
 
-def _distance(values: np.ndarray, theirs: np.ndarray, ctx: Compute) -> np.ndarray:
-    """Returns the squared distances between models with values [m, b] and [m0, b], [m, m0]."""
+def _compute_distances(values: np.ndarray, theirs: np.ndarray, ctx: Compute) -> np.ndarray:
+    """Returns the squared distances, float32[m, m0], of models with values [m, b] and [m0, b]."""
     values, theirs = values.astype(np.float32), theirs.astype(np.float32)
     ctx.charge(2 * values.size * len(theirs) + 2 * (values.size + theirs.size))
     return (values**2).sum(axis=1)[:, None] - 2 * values @ theirs.T + (theirs**2).sum(axis=1)

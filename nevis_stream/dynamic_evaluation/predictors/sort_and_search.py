@@ -1,4 +1,4 @@
-"""Sort & Search: ones up to the best threshold on one order of the samples, zeros after it."""
+"""Sort & Search predicts ones up to the best threshold on one order of the samples, zeros after."""
 
 import numpy as np
 
@@ -29,19 +29,19 @@ class SortAndSearch(ScorePredictor):
         rank = rank_samples(known, ctx, self.by)
         return {"total": rank.total, "seen": rank.counts, "ties": rank.ties}
 
-    def rank(self, tree: Tree) -> Rank:
-        """Returns the order of the samples."""
+    def read_rank(self, tree: Tree) -> Rank:
+        """Returns the order of the samples that `fit` stored."""
         return Rank(tree["total"], tree["seen"], tree["ties"])
 
     def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
-        """Returns the order of the samples."""
-        return ResponsePosterior(known.shape[1], self.rank(tree))
+        """Returns a posterior that gives the order of the samples."""
+        return ResponsePosterior(known.shape[1], self.read_rank(tree))
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
-        return Prediction(predict_by_threshold(self.rank(tree), answers, ctx))
+        return Prediction(predict_by_threshold(self.read_rank(tree), answers, ctx))
 
     def compute_errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
@@ -57,7 +57,7 @@ class SortAndSearch(ScorePredictor):
         whole = known.facts.image is not None  # the other labels are asked too
         if policy.adaptive or not policy.representative or weighted or whole:
             return None
-        rank, (correct, seen) = self.rank(tree), known.row_sums()
+        rank, (total_correct, counts) = self.read_rank(tree), known.row_sums()
         means = np.full(known.shape[0], np.nan)
         for part in divide_models(len(means), known.groups):
             total, mask = known.column_sums(part)
@@ -76,7 +76,10 @@ class SortAndSearch(ScorePredictor):
                     outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
                 )
                 means[part] = (until + kept.sum(axis=1)) / without.n
-        errors = np.divide(correct, seen, out=np.full(len(means), np.nan), where=seen > 0) - means
+        errors = (
+            np.divide(total_correct, counts, out=np.full(len(means), np.nan), where=counts > 0)
+            - means
+        )
         return errors[~np.isnan(errors)]
 
 
