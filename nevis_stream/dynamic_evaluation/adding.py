@@ -296,7 +296,7 @@ def fit_method(
     stored = find_fit(cache.directory, used, known, seed, additions)
     fit_key, _ = jax.random.split(jax.random.key(seed))
     ctx = make_staged_context(Within(progress, used.name))
-    stored.evaluator(readable, budget, fit_key, ctx)
+    stored.make_evaluator(readable, budget, fit_key, ctx)
     return used.name, reason, stored.flops(budget)
 
 

@@ -57,13 +57,13 @@ from nevis_stream.queries.samples import Part, fill_unknown, is_observed
 from nevis_stream.storage import make_directory
 
 
-class _Evaluated(NamedTuple):
+class _Evaluation(NamedTuple):
     """Estimates, and what they were made with.
 
     Attributes:
       estimates, own, evaluator: as `evaluate` returns them.
       budget: samples of each model; fewer than wanted if too few gave an answer.
-      substitutes: samples that were asked instead of others.
+      substitutes: chose the samples that were asked instead of others.
     """
 
     estimates: Estimates
@@ -91,7 +91,7 @@ class PartAdder:
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{number}"
         make_directory(self._directory)
         self._known.groups = read_groups(cache, self._names, self._known.packed_rows())
-        self._other_metrics: list[PartAdder] = []  # other metrics of the same prompts
+        self._other_metrics: list[PartAdder] = []  # of the same prompts
 
     def add_metric(self, other: "PartAdder") -> None:
         """Adds another metric of the same prompts, which the same queries answer."""
@@ -244,7 +244,7 @@ class PartAdder:
         budget: int,
         seed: int,
         progress: Progress,
-    ) -> _Evaluated:
+    ) -> _Evaluation:
         """Asks the samples that the method chooses and estimates the rest. If some give no answer
         and no other one is left, it estimates from those that gave one.
 
@@ -256,12 +256,12 @@ class PartAdder:
         known = self._known
         readable = read_for_method(method, known, len(rows))
 
-        def try_with(substitutes: Substitutes, budget: int) -> _Evaluated:
+        def try_with(substitutes: Substitutes, budget: int) -> _Evaluation:
             def oracle(query: Query) -> Responses:
                 return substitutes.ask_with_substitutes(query, lambda inner: _ask_rows(rows, inner))
 
             evaluated = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
-            return _Evaluated(*evaluated, budget, substitutes)
+            return _Evaluation(*evaluated, budget, substitutes)
 
         try:
             return try_with(Substitutes(known, askable), budget)

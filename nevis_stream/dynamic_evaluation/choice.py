@@ -54,7 +54,8 @@ def choose_default(budget: int, known: KnownModels) -> str:
     item response model knows less. Above a few samples it is `recommended`, which never lost to the
     stratified mean; with few known groups already from 20 samples on, as the answers that tell most
     by a model of few others tell little, and cross-validation on so few cannot see it. The samples
-    that these two ask do not depend on the weights of data sets; those of `quadrature` do.
+    that these two choose do not depend on the weights of data sets; those of `quadrature` do, so it
+    is the default where there are any.
     """
     if known.facts.dataset_weights is not None:
         return "quadrature"
@@ -72,7 +73,7 @@ class Choice:
       method: its name.
       reason: why it was chosen, in one sentence.
       flops: computed for the choice alone: cross-validation of all methods that were tried, and
-        fits of the others.
+        fits of those that were not chosen.
       key: 16 hex digits, a hash of what it was chosen for.
     """
 

@@ -281,7 +281,7 @@ class StoredFit:
         except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
-    def evaluator(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
+    def make_evaluator(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
         """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
@@ -314,7 +314,7 @@ class StoredFit:
 
     def compute_errors(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
-        with the fit; arguments as of `evaluator`.
+        with the fit; arguments as of `make_evaluator`.
         """
         evaluator = self._fit(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
@@ -406,7 +406,7 @@ def prepare_evaluator(
         progress.stage("the stored fit is of other known models or another seed; fitting anew")
     ctx = make_staged_context(progress)
     fit_key, _ = jax.random.split(jax.random.key(seed))
-    evaluator = stored.evaluator(known, budget, fit_key, ctx)
+    evaluator = stored.make_evaluator(known, budget, fit_key, ctx)
     return evaluator, ctx, total(ctx.meter.counts())
 
 

@@ -79,7 +79,7 @@ class FittedBoard:
         additions = read_additions(cache.directory)
         stored = find_fit(cache.directory, used, self.known, seed, additions)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
-        self._evaluator = stored.evaluator(readable, budget, fit_key, make_context())
+        self._evaluator = stored.make_evaluator(readable, budget, fit_key, make_context())
         self._evaluator.ctx = Uncounted.standalone()  # records have the cost of the fit alone
         self._budget, self._cost = budget, Cost(stored.flops(budget), uncounted=UNCOUNTED)
         self._scores = cache.scores

@@ -100,7 +100,7 @@ class _Recorder:
                 if value is None:
                     self.failures[sample] = None
                     self._in_a_row += 1
-                    self._check_number()
+                    self._stop_if_too_many()
                 else:
                     told |= {**self.failures, sample: value}
                     self.failures, self._in_a_row = {}, 0
@@ -114,7 +114,7 @@ class _Recorder:
             self._session.tell(self.failures, self._model)
             self.failures = {}
 
-    def _check_number(self) -> None:
+    def _stop_if_too_many(self) -> None:
         if self._in_a_row >= MOST_WITHOUT_ANSWER:
             raise BadInput(
                 f"{self._in_a_row} samples in a row have no answer, so the model is not asked any"

@@ -35,7 +35,7 @@ TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
 ERROR = 0.05  # of all decisions about several models together
 
-Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+PredictValues = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def compute_anytime_intervals(
     return low[0], high[-1]
 
 
-def predict_drawn(track: Track, facts: SampleFacts, predict: Predict) -> Assistance:
+def predict_drawn(track: Track, facts: SampleFacts, predict: PredictValues) -> Assistance:
     """Returns predictions of a model's drawn samples, each from answers before its draw, made anew
     after each `BLOCK` of draws.
 

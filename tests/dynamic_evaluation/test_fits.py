@@ -81,7 +81,7 @@ def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
     for _ in range(2):
         folder, ctx = tmp_path / "fits" / "recommended", make_context()
         stored = fits.StoredFit(folder, method, known, 0, [])
-        evaluator = stored.evaluator(known, 20, key, ctx)
+        evaluator = stored.make_evaluator(known, 20, key, ctx)
         estimates.append(evaluator.evaluate(MatrixOracle(VALUES[28:]), 4, 20, key))
     assert np.array_equal(*(each.values for each in estimates))
     assert np.array_equal(*(np.stack([each.low, each.high]) for each in estimates))
@@ -105,7 +105,7 @@ def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
 
     def evaluated(folder, budget):
         stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), make_context()
-        return stored.evaluator(known, budget, key, ctx), ctx
+        return stored.make_evaluator(known, budget, key, ctx), ctx
 
     evaluated("both", 20)
     monkeypatch.setattr(response, "fit", None)  # nothing can be fitted again

@@ -249,7 +249,7 @@ def written(*arguments):
     write(*arguments)
 
 checkpoint.write = written
-stored.evaluator(known, 8, jax.random.key(0), make_context())
+stored.make_evaluator(known, 8, jax.random.key(0), make_context())
 """
 
 
@@ -271,7 +271,7 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     def fit(folder):
         ctx = make_context()
         stored = fits.StoredFit(tmp_path / folder / "fit", method, known, 0, [])
-        evaluator = stored.evaluator(known, 8, KEY, ctx)
+        evaluator = stored.make_evaluator(known, 8, KEY, ctx)
         return evaluator.tree, total(ctx.meter.counts())
 
     (tmp_path / "killed").mkdir()
