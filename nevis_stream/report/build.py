@@ -17,7 +17,7 @@ from nevis_stream.progress import SILENT, Progress, follow
 from nevis_stream.report.exports import Files, write_figures, write_tables
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS, Part
-from nevis_stream.report.section import Across, Section
+from nevis_stream.report.section import PageContents, Section
 from nevis_stream.report.summaries import (
     Evaluation,
     Study,
@@ -31,7 +31,7 @@ from nevis_stream.storage import make_directory
 from nevis_stream.terminal import as_text
 
 _PAGE = "report.html"
-_OTHERS = (is_matrix, is_cache, is_study)  # what is not a run
+_IS_OTHER = (is_matrix, is_cache, is_study)  # of what is not a run directory
 _SCRIPTS = ("sort.js", "curves.js")
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Report:
 
     Attributes:
       page: the path of report.html.
-      left_out: the paths that are left out; some of them may be files of directories that are not.
+      left_out: the paths that are left out: directories, and files of directories that are shown.
     """
 
     page: Path
@@ -50,7 +50,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether every file that is there could be read."""
+        """Whether every file that exists could be read."""
         return not any(item.unread for item in self.left_out)
 
 
@@ -104,12 +104,12 @@ def make_report(
         follow(
             progress,
             "read runs",
-            [path for path in paths if not any(kind(path) for kind in _OTHERS)],
+            [path for path in paths if not any(kind(path) for kind in _IS_OTHER)],
         )
     )
-    matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
-    evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
-    studies = _read(read_study, filter(is_study, paths), left_out)
+    matrices = _read_all(read_matrix, filter(is_matrix, paths), left_out)
+    evaluations = _read_all(read_evaluation, filter(is_cache, paths), left_out)
+    studies = _read_all(read_study, filter(is_study, paths), left_out)
     others = matrices, evaluations, studies
     if not runs and not any(others):
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
@@ -121,7 +121,7 @@ def make_report(
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
 
     def write() -> Files:
-        return _write(_across(runs, *others), left_out, out, figures, progress)
+        return _write_files(_gather(runs, *others), left_out, out, figures, progress)
 
     try:
         files = write()
@@ -136,7 +136,7 @@ def make_report(
         left_out += [LeftOut(run.path, reason, unread=True) for run, reason in faults.items()]
         files = write()
     changed = files.close()
-    left_out += _unread(runs)
+    left_out += _list_unread(runs)
     partial = [
         LeftOut(run.path, describe_progress(run.ledger)) for run in runs if not run.ledger.complete
     ]
@@ -153,8 +153,8 @@ def make_report(
     return Report(out / _PAGE, tuple(left_out))
 
 
-def _unread(runs: Iterable[Run]) -> list[LeftOut]:
-    """Returns the files of runs that could not be read so far."""
+def _list_unread(runs: Iterable[Run]) -> list[LeftOut]:
+    """Returns the files of runs that reading has failed for so far, with the reasons."""
     return [
         LeftOut(run.path / name, reason, unread=True)
         for run in runs
@@ -163,11 +163,11 @@ def _unread(runs: Iterable[Run]) -> list[LeftOut]:
 
 
 def find_fault(run: Run) -> str:
-    """Returns why no page can be made of a run, even of it alone; empty where one can."""
+    """Returns why no page can be made of a run alone; "" if one can."""
     try:
-        across = _across([run], (), (), ())
-        subjects = [(part, across.sections[0]) for part in PARTS]
-        for part, subject in [*subjects, *((part, across) for part in PARTS_ACROSS)]:
+        contents = _gather([run], (), (), ())
+        subjects = [(part, contents.sections[0]) for part in PARTS]
+        for part, subject in [*subjects, *((part, contents) for part in PARTS_ACROSS)]:
             part.tables(subject)
             str(part.html(subject) or "").encode()
     except Exception as error:
@@ -175,30 +175,34 @@ def find_fault(run: Run) -> str:
     return ""
 
 
-def _across(
+def _gather(
     runs: Sequence[Run],
     matrices: Sequence[TransferMatrix],
     evaluations: Sequence[Evaluation],
     studies: Sequence[Study],
-) -> Across:
+) -> PageContents:
     groups = group_by_stream(runs).values()
     sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
-    return Across(sections, matrices, evaluations, studies)
+    return PageContents(sections, matrices, evaluations, studies)
 
 
-def _write(
-    across: Across, left_out: Sequence[LeftOut], out: Path, figures: bool, progress: Progress
+def _write_files(
+    contents: PageContents,
+    left_out: Sequence[LeftOut],
+    out: Path,
+    figures: bool,
+    progress: Progress,
 ) -> Files:
     files = Files(out)
-    write_tables(across, files, progress)
+    write_tables(contents, files, progress)
     if figures:
-        write_figures(across, files, progress)
-    page = embed_pictures(_page(across, left_out, files.names, progress))
+        write_figures(contents, files, progress)
+    page = embed_pictures(_render_page(contents, left_out, files.names, progress))
     files.write(_PAGE, as_text(page).encode())
     return files
 
 
-def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:
+def _read_all(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:
     """Reads what can be read; the others go to `left_out` with the reason."""
     values = []
     for path in dict.fromkeys(paths):
@@ -210,98 +214,100 @@ def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftO
     return values
 
 
-def _page(
-    across: Across, left_out: Sequence[LeftOut], written: Sequence[str], progress: Progress
+def _render_page(
+    contents: PageContents, left_out: Sequence[LeftOut], written: Sequence[str], progress: Progress
 ) -> str:
-    sections = across.sections
-    chapters = [(section, _chapters(section, PARTS, progress)) for section in sections]
-    chapters_across = _chapters(across, PARTS_ACROSS, progress)
-    whole = [(across, chapters_across)] if chapters_across else []
+    sections = contents.sections
+    chapters = [(section, _make_chapters(section, PARTS, progress)) for section in sections]
+    chapters_across = _make_chapters(contents, PARTS_ACROSS, progress)
+    whole = [(contents, chapters_across)] if chapters_across else []
     # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{read_resource(name)}}}\n" for name in _SCRIPTS)
     return render_page(
         "page.html",
         script,
-        chapters=[*whole, *chapters] if across.answering else [*chapters, *whole],
-        left_out=[*left_out, *_unread(run for section in sections for run in section.runs)],
-        contents=_contents(across),
+        chapters=[*whole, *chapters] if contents.answering else [*chapters, *whole],
+        left_out=[*left_out, *_list_unread(run for section in sections for run in section.runs)],
+        contents=_count_subjects(contents),
         sections=len(sections),
-        answering=across.answering,
-        heading=_heading(across),
-        glossary=_glossary(across),
+        answering=contents.answering,
+        heading=_make_heading(contents),
+        glossary=_select_terms(contents),
         written=sorted(written),
     )
 
 
-def _streams(across: Across) -> str:
-    """What the page is about: its streams; or the caches, or studies, if there are no streams. Of
-    adaptive streams it is the pool, since they differ in their rules.
+def _name_subjects(contents: PageContents) -> str:
+    """Returns the names of what the page is about: its streams, or their pools if all are adaptive,
+    as these differ in their rules; without streams the caches, and without these the studies.
     """
     streams = [
         *(
-            get_pool_name(section.runs[0]) if across.answering else section.header.stream
-            for section in across.sections
+            get_pool_name(section.runs[0]) if contents.answering else section.header.stream
+            for section in contents.sections
         ),
-        *(matrix.stream for matrix in across.matrices),
+        *(matrix.stream for matrix in contents.matrices),
     ]
     return ", ".join(
         dict.fromkeys(
             streams
-            or [evaluation.name for evaluation in across.evaluations]
-            or [study.path.name for study in across.studies]
+            or [evaluation.name for evaluation in contents.evaluations]
+            or [study.path.name for study in contents.studies]
         )
     )
 
 
-def _heading(across: Across) -> str:
-    """The page's heading: what it is about, without runs the caches or studies."""
-    names = _streams(across)
-    if across.sections or across.matrices:
-        what = "Rules compared" if across.answering else "Error against training FLOPs"
+def _make_heading(contents: PageContents) -> str:
+    """Returns the page's heading."""
+    names = _name_subjects(contents)
+    if contents.sections or contents.matrices:
+        what = "Rules compared" if contents.answering else "Error against training FLOPs"
         return f"{what} on {names}"
-    if across.evaluations:
-        caches = "cache" if len(across.evaluations) == 1 else "caches"
+    if contents.evaluations:
+        caches = "cache" if len(contents.evaluations) == 1 else "caches"
         return f"Dynamic evaluation on the {caches} {names}"
     return f"Methods of dynamic evaluation compared in {names}"
 
 
-def _contents(across: Across) -> str:
-    """Returns the numbers of runs, caches and studies; no number of runs for caches or studies
-    alone.
+def _count_subjects(contents: PageContents) -> str:
+    """Returns the numbers of runs, caches and studies as text; that of runs is left out where there
+    are none but caches or studies.
     """
-    runs = len({run.path for section in across.sections for run in section.runs})
-    counts = {"run": runs, "cache": len(across.evaluations), "study": len(across.studies)}
-    others = across.evaluations or across.studies
-    shown = [_count(n, what) for what, n in counts.items() if n or (what == "run" and not others)]
+    runs = len({run.path for section in contents.sections for run in section.runs})
+    counts = {"run": runs, "cache": len(contents.evaluations), "study": len(contents.studies)}
+    others = contents.evaluations or contents.studies
+    shown = [
+        _format_count(n, what) for what, n in counts.items() if n or (what == "run" and not others)
+    ]
     return ", ".join(shown)
 
 
-def _glossary(across: Across) -> dict[str, str]:
+def _select_terms(contents: PageContents) -> dict[str, str]:
     """Returns the terms of the page and their meaning."""
-    if not across.evaluations and not across.studies:
+    if not contents.evaluations and not contents.studies:
         return TERMS
-    if not across.sections and not across.matrices:
+    if not contents.sections and not contents.matrices:
         return EVALUATION_TERMS
     budget = f"{TERMS['Budget']} In dynamic evaluation: {EVALUATION_TERMS['Budget']}"
     return TERMS | EVALUATION_TERMS | {"Budget": budget}
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     several = {"study": "studies"}.get(what, f"{what}s")
     return f"{number} {what if number == 1 else several}"
 
 
-def _module_name(part: Any) -> str:
+def _get_module_name(part: Any) -> str:
     return part.__name__.rpartition(".")[2]
 
 
-def _chapters(
-    section: Section | Across, parts: Sequence[Part], progress: Progress
+def _make_chapters(
+    section: Section | PageContents, parts: Sequence[Part], progress: Progress
 ) -> list[Chapter]:
     markups = [(part, part.html(section)) for part in follow(progress, "write the page", parts)]
     return [
         Chapter(
-            f"{_module_name(part).replace('_', '-')}-of-{section.number}",
+            f"{_get_module_name(part).replace('_', '-')}-of-{section.number}",
             part.TITLE,
             html,
         )

@@ -90,13 +90,13 @@ def plot_decomposition(summary: Mapping[str, Any]) -> Figure:
     top = 1.1 * max(parts["total"])
     axes.set_ylim(0, top)
     axes.margins(x=0.18)
-    # of the axis' height, which is 0.7 of the figure's
-    a_point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0
+    # a point of the axis, whose height is 0.7 of the figure's
+    point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0
     for end, name in sorted(
         (parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")
     ):
         lowest = max(lowest, end)
-        offset = (6, (lowest - end) / a_point)
+        offset = (6, (lowest - end) / point)
         place = (parts["budgets"][-1], end)
         axes.annotate(
             name,
@@ -107,12 +107,12 @@ def plot_decomposition(summary: Mapping[str, Any]) -> Figure:
             va="center",
             color=palette.ink(),
         )
-        lowest += _LINE * a_point
+        lowest += _LINE * point
     return figure
 
 
-def fit_text(summary: Mapping[str, Any]) -> str:
-    """Returns the fitted decay in words; empty where there is none."""
+def describe_fit(summary: Mapping[str, Any]) -> str:
+    """Returns the fitted decay of the error in words; "" where there is none."""
     decay = (summary["decomposition"] or {}).get("decay")
     if not decay:
         return ""

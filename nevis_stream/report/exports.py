@@ -20,13 +20,15 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.latex import MOST_ROWS, format_document, format_table
 from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
-from nevis_stream.report.section import Across, Section
+from nevis_stream.report.section import PageContents, Section
 from nevis_stream.storage import append_line, write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.tables import encode_csv
 
-FILE = "files.sha256"
-_LISTED = re.compile(r"([0-9a-f]{64})  ((?:latex/|figures/)?[\w-]+\.(?:csv|tex|png|pdf|html))")
+MANIFEST = "files.sha256"  # the list of the files that a report wrote
+_MANIFEST_LINE = re.compile(
+    r"([0-9a-f]{64})  ((?:latex/|figures/)?[\w-]+\.(?:csv|tex|png|pdf|html))"
+)
 
 
 class Files:
@@ -39,12 +41,12 @@ class Files:
 
     def __init__(self, out: Path):
         self._out = out
-        self._earlier = _read(out / FILE)
+        self._earlier = _read_manifest(out / MANIFEST)
         self._written: dict[str, str] = {}
 
     @property
     def names(self) -> list[str]:
-        """What has been written, below the directory."""
+        """The files that have been written, relative to the directory."""
         return list(self._written)
 
     def write(self, name: str, data: bytes) -> None:
@@ -52,7 +54,7 @@ class Files:
         next one does not know about.
         """
         digest = hashlib.sha256(data).hexdigest()
-        append_line(self._out / FILE, f"{digest}  {name}")
+        append_line(self._out / MANIFEST, f"{digest}  {name}")
         write_file(self._out / name, data)
         self._written[name] = digest
 
@@ -72,19 +74,21 @@ class Files:
             else:
                 changed.append(name)
         lines = [f"{digest}  {name}\n" for name, digest in sorted(self._written.items())]
-        write_file(self._out / FILE, "".join(lines).encode())
+        write_file(self._out / MANIFEST, "".join(lines).encode())
         return changed
 
 
-def _read(path: Path) -> dict[str, set[str]]:
-    """Digests by name; lines of another form, or that name a file elsewhere, are ignored."""
+def _read_manifest(path: Path) -> dict[str, set[str]]:
+    """Returns the digests by name; lines of another form, or that name a file elsewhere, are
+    ignored.
+    """
     try:
         lines = read_bytes(path).decode().splitlines()
     except (OSError, ValueError):
         return {}
     digests: dict[str, set[str]] = {}
     for line in lines:
-        if match := _LISTED.fullmatch(line):
+        if match := _MANIFEST_LINE.fullmatch(line):
             digests.setdefault(match[2], set()).add(match[1])
     return digests
 
@@ -92,25 +96,25 @@ def _read(path: Path) -> dict[str, set[str]]:
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
 _LETTERS_PER_INCH = 15  # of a caption
-_LINE = 0.16  # inches of one of its lines
-_DOCUMENT = "all_tables"  # of all tables in LaTeX
+_LINE_HEIGHT = 0.16  # inches of one of its lines
+_DOCUMENT = "all_tables"  # the LaTeX file that prints all tables
 
 
-def write_tables(across: Across, files: Files, progress: Progress) -> None:
+def write_tables(contents: PageContents, files: Files, progress: Progress) -> None:
     """Writes NAME.csv for each table that has rows, and latex/NAME.tex where they can be printed.
 
     In csv files FLOPs that are sums are exact integers and errors have digits that read back equal;
     the LaTeX is rounded. latex/all_tables.tex is a document of all of them.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
-    for section, part in follow(progress, "gather tables", _each(across.sections)):
+    for section, part in follow(progress, "gather tables", _pair_with_parts(contents.sections)):
         for name, frame in part.tables(section).items():
             if not frame.empty:
-                frames.setdefault(name, []).append(_identify(frame, section))
+                frames.setdefault(name, []).append(_add_identity(frame, section))
     for part in PARTS_ACROSS:
         frames |= {
             name: [frame.astype(object)]
-            for name, frame in part.tables(across).items()
+            for name, frame in part.tables(contents).items()
             if not frame.empty
         }
     printed = []
@@ -123,7 +127,7 @@ def write_tables(across: Across, files: Files, progress: Progress) -> None:
     files.write(f"latex/{_DOCUMENT}.tex", format_document(printed).encode())
 
 
-def write_figures(across: Across, files: Files, progress: Progress) -> None:
+def write_figures(contents: PageContents, files: Files, progress: Progress) -> None:
     """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where
     there are several sections.
     """
@@ -131,40 +135,44 @@ def write_figures(across: Across, files: Files, progress: Progress) -> None:
         for section, part in follow(
             progress,
             "figures",
-            [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)],
+            [*_pair_with_parts(contents.sections), *((contents, part) for part in PARTS_ACROSS)],
         ):
             number = (
-                f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
+                f"-{section.number}"
+                if section is not contents and len(contents.sections) > 1
+                else ""
             )
             for name, drawing in part.figures(section).items():
                 figure = drawing.draw()
                 add_legend(figure)
-                words = " ".join([f"{drawing.title}.", drawing.caption, *_marks(section, figure)])
-                for form, data in _draw(figure, words).items():
+                words = " ".join(
+                    [f"{drawing.title}.", drawing.caption, *_explain_marks(section, figure)]
+                )
+                for form, data in _render_figure(figure, words).items():
                     files.write(f"figures/{name}{number}.{form}", data)
 
 
-def _marks(section: Section | Across, figure: Figure) -> list[str]:
-    """The meaning of marks at names in the figure."""
+def _explain_marks(section: Section | PageContents, figure: Figure) -> list[str]:
+    """Returns the meaning of the marks at names in a figure; [] if none has one."""
     marked = any(MARK in text.get_text() for text in figure.findobj(Text))
-    sections = section.sections if isinstance(section, Across) else [section]
-    return [f"{note}." for part in sections for note in part.stand_ins] if marked else []
+    sections = section.sections if isinstance(section, PageContents) else [section]
+    return [f"{note}." for part in sections for note in part.mark_notes] if marked else []
 
 
-def _each(sections: Sequence[Section]) -> list[tuple]:
+def _pair_with_parts(sections: Sequence[Section]) -> list[tuple]:
     return [(section, part) for section in sections for part in PARTS]
 
 
-def _identify(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
+def _add_identity(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
     identity = {name: getattr(section.header, name) for name in _IDENTITY if name not in frame}
     return pd.concat([pd.DataFrame(identity, index=frame.index), frame], axis=1).astype(object)
 
 
-def _draw(figure: Figure, words: str) -> dict[str, bytes]:
-    """The figure's files, with its caption above it."""
+def _render_figure(figure: Figure, words: str) -> dict[str, bytes]:
+    """Returns the figure's files by ending, with `words` as the caption above it."""
     width, height = figure.get_size_inches()
     lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))
-    taller = height + _LINE * (lines.count("\n") + 2)
+    taller = height + _LINE_HEIGHT * (lines.count("\n") + 2)
     figure.set_size_inches(width, taller)
     if figure.get_layout_engine() is None:
         _keep_at_foot(figure, height / taller)
@@ -180,10 +188,12 @@ def _draw(figure: Figure, words: str) -> dict[str, bytes]:
     return forms
 
 
-def _keep_at_foot(figure: Figure, share: float) -> None:
-    """Leaves what was placed by hand at the foot of a figure of which it now fills this share."""
+def _keep_at_foot(figure: Figure, fraction: float) -> None:
+    """Keeps what was placed by hand in the lower part of a figure that has become higher: this
+    fraction of the height.
+    """
     for axes in figure.axes:
         left, bottom, width, height = axes.get_position().bounds
-        axes.set_position((left, share * bottom, width, share * height))
+        axes.set_position((left, fraction * bottom, width, fraction * height))
     for text in figure.texts:
-        text.set_y(share * text.get_position()[1])
+        text.set_y(fraction * text.get_position()[1])

@@ -15,14 +15,14 @@ from nevis_stream.terminal import strip_control_characters
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
 MOST_ROWS = 400  # about ten pages; longer tables are not printed
 _ROWS_OF_A_PAGE = 40
-_LETTERS = 60  # of a line, in small letters on a page of the class article
-_FEWEST = 8  # letters of a column of text
+_LETTERS_OF_LINE = 60  # of a line, in small letters on a page of the class article
+_FEWEST_LETTERS = 8  # letters of a column of text
 _MOST_COLUMNS = 5
-_LARGE = 1_000_000
-_IDENTITY = ("stream_digest", "protocol")
+_ENGINEERING_FROM = 1_000_000  # larger numbers are written in engineering notation
+_IDENTITY = ("stream_digest", "protocol")  # columns that are never printed
 
-# What is printed of a table that is too wide for a page; the csv file has all columns.
-_COLUMNS: Mapping[str, Sequence[str]] = {
+# columns that are printed of tables that are too wide for a page; the csv files have all
+_PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
     "points": ("label", "seed", "error", "paper_total", "full_total"),
     "flops_to_reach": ("learner_a", "learner_b", "error", "bound", "ratio"),
     "regret": ("run", "part", "task_id", "difference", "regret"),
@@ -64,11 +64,11 @@ def format_table(frame: pd.DataFrame, name: str) -> str:
       frame: one row or more.
       name: of the table, for its columns and its label.
     """
-    columns = _columns(frame, name)
-    cells = pd.DataFrame({column: _cells(frame, column) for column in columns}, dtype=object)
+    columns = _choose_columns(frame, name)
+    cells = pd.DataFrame({column: _format_cells(frame, column) for column in columns}, dtype=object)
     numeric = [_is_numeric(frame[column]) for column in columns]
     printed = _fit(cells, numeric)
-    printed.columns = [_escaped(column.replace("_", " ")) for column in columns]
+    printed.columns = [_escape(column.replace("_", " ")) for column in columns]
     marks = list_notes(sorted({str(learner) for learner in frame.get("learner", ())}))
     title = name.replace("_", " ").capitalize()
     words = "; ".join([f"{title}, rounded: {name}.csv has all columns and digits", *marks])
@@ -79,7 +79,7 @@ def format_table(frame: pd.DataFrame, name: str) -> str:
         .to_latex(
             column_format="".join("r" if number else "l" for number in numeric),
             hrules=True,
-            caption=(f"{_escaped(words)}.", _escaped(title)),
+            caption=(f"{_escape(words)}.", _escape(title)),
             label=f"tab:{name}",
             environment="longtable" if long else "table",
             position_float=None if long else "centering",
@@ -95,9 +95,9 @@ def format_document(names: Sequence[str]) -> str:
     return f"{begin}{inputs}\\end{{document}}\n"
 
 
-def _columns(frame: pd.DataFrame, name: str) -> list[str]:
-    """The printed columns: those named for the table, else the first five that have a value."""
-    named = [column for column in _COLUMNS.get(name, ()) if column in frame]
+def _choose_columns(frame: pd.DataFrame, name: str) -> list[str]:
+    """Returns the printed columns: those listed for the table, else the first five with a value."""
+    named = [column for column in _PRINTED_COLUMNS.get(name, ()) if column in frame]
     left_out = {*_IDENTITY, "stream", *(f"{column}_std" for column in frame)}
     known = [column for column in frame if column not in left_out and frame[column].notna().any()]
     streams = ["stream"] if "stream" in frame and frame["stream"].nunique() > 1 else []
@@ -105,30 +105,31 @@ def _columns(frame: pd.DataFrame, name: str) -> list[str]:
     return columns[:_MOST_COLUMNS] or list(frame.columns[:1])
 
 
-def _cells(frame: pd.DataFrame, column: str) -> list[str]:
+def _format_cells(frame: pd.DataFrame, column: str) -> list[str]:
     values = [shorten_name(value) if isinstance(value, str) else value for value in frame[column]]
     deviations = frame.get(f"{column}_std", [math.nan] * len(frame))
     return [
-        _cell(value) + (f" ± {_cell(std)}" if _cell(value) and _cell(std) else "")
+        _format_cell(value)
+        + (f" ± {_format_cell(std)}" if _format_cell(value) and _format_cell(std) else "")
         for value, std in zip(values, deviations, strict=True)
     ]
 
 
-def _cell(value: object) -> str:
-    """A value for print: four decimals, large numbers in engineering notation, nothing for NaN.
+def _format_cell(value: object) -> str:
+    """Returns a value for print: four decimals, large numbers in engineering notation, "" for NaN.
 
-    >>> _cell(0.123456), _cell(12_300_000), _cell(float("nan")), _cell(True)
-    ('0.1235', '12.3e6', '', 'yes')
+    >>> [_format_cell(value) for value in (0.123456, 12_300_000, float("nan"), True)]
+    ['0.1235', '12.3e6', '', 'yes']
     """
     if isinstance(value, str):
-        return _plain(value)
+        return _simplify(value)
     if pd.isna(value):
         return ""
     if type(value).__name__ in ("bool", "bool_"):
         return "yes" if value else "no"
     if not isinstance(value, Real):
         return str(value)
-    if abs(value) >= _LARGE and math.isfinite(value):
+    if abs(value) >= _ENGINEERING_FROM and math.isfinite(value):
         return format_engineering(float(value))
     text = str(value) if float(value).is_integer() else f"{value:.4f}"
     return text.replace("-", "−")
@@ -139,31 +140,33 @@ def _is_numeric(values: pd.Series) -> bool:
 
 
 def _fit(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
-    """The cells, escaped, with texts shortened so that a row fits on a line."""
+    """Returns the cells, escaped, with texts shortened so that a row fits on a line; `numeric` says
+    which columns are numbers.
+    """
     widths = [
         max(len(str(column)), *map(len, cells[column])) if number else 0
         for column, number in zip(cells, numeric, strict=True)
     ]
     texts = max(1, len(numeric) - sum(numeric))
-    room = max(_FEWEST, (_LETTERS - 2 * len(widths) - sum(widths)) // texts)
+    room = max(_FEWEST_LETTERS, (_LETTERS_OF_LINE - 2 * len(widths) - sum(widths)) // texts)
     fitted = {
-        column: [_escaped(text if number else shorten(text, room)) for text in cells[column]]
+        column: [_escape(text if number else shorten(text, room)) for text in cells[column]]
         for column, number in zip(cells, numeric, strict=True)
     }
     return pd.DataFrame(fitted, dtype=object)
 
 
-def _plain(text: str) -> str:
-    """A text in letters that pdfLaTeX has: other letters lose their accents or become a mark."""
+def _simplify(text: str) -> str:
+    """Returns a text in letters that pdfLaTeX has: others lose their accents, or become "?"."""
     letters = [letter if letter.isprintable() else " " for letter in text]
-    return " ".join("".join(map(_letter, letters)).split())
+    return " ".join("".join(map(_simplify_letter, letters)).split())
 
 
-def _letter(letter: str) -> str:
+def _simplify_letter(letter: str) -> str:
     if ord(letter) < 256 or ord(letter) in _LATEX:
         return letter
     return unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() or "?"
 
 
-def _escaped(text: str) -> str:
-    return _plain(strip_control_characters(text)).translate(_LATEX)
+def _escape(text: str) -> str:
+    return _simplify(strip_control_characters(text)).translate(_LATEX)

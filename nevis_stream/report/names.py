@@ -1,5 +1,5 @@
-"""Names of methods inside figures: short enough to fit, and the legend of a figure in a file of
-its own.
+"""Names of methods inside figures, short enough to fit; and the legend that a figure has in a file
+of its own.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from nevis_stream.report import palette, svg
 from nevis_stream.report.styles import Style
 
-_ROW = 0.19  # inches
-_LONGEST = 54
+_ROW_HEIGHT = 0.19  # inches, of a legend
+_MOST_LETTERS = 54  # of a name in a legend
 
 
 def shorten(name: str, letters: int = 30) -> str:
@@ -32,7 +32,7 @@ def shorten(name: str, letters: int = 30) -> str:
 
 
 def to_letters(number: int) -> str:
-    """Returns a, b, …, z, aa, ab, … for 0, 1, …: what numbers the files of figures.
+    """Returns a, b, …, z, aa, ab, … for 0, 1, …, by which files of figures are numbered.
 
     >>> to_letters(0), to_letters(25), to_letters(26), to_letters(702)
     ('a', 'z', 'aa', 'aaa')
@@ -41,7 +41,7 @@ def to_letters(number: int) -> str:
 
 
 def make_line(style: Style) -> Line2D:
-    """Returns a line as a method is drawn, for a legend."""
+    """Returns a line in the style of a method, for a legend."""
     return Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None))
 
 
@@ -58,35 +58,35 @@ def add_legend(figure: Figure) -> None:
     if named:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + measure_legend(named, width))
-        _add(figure, named, "outside lower center", _columns(named, width))
+        _draw_legend(figure, named, "outside lower center", _count_columns(named, width))
 
 
 def add_legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
     """Adds a legend at the lower edge of a figure without a constrained layout, which leaves
     `measure_legend` for it.
     """
-    _add(figure, named, "lower center", _columns(named, figure.get_size_inches()[0]))
+    _draw_legend(figure, named, "lower center", _count_columns(named, figure.get_size_inches()[0]))
 
 
 def measure_legend(named: Mapping[str, Artist], width: float) -> float:
     """Returns how high a legend is, in inches, on a figure of this width."""
-    return _ROW * -(-len(named) // _columns(named, width))
+    return _ROW_HEIGHT * -(-len(named) // _count_columns(named, width))
 
 
-def _columns(named: Mapping[str, Artist], width: float) -> int:
+def _count_columns(named: Mapping[str, Artist], width: float) -> int:
     for columns in (4, 3, 2):
         figure = svg.make_figure(width, 1, layout=None)  # only measured
-        legend = _add(figure, named, "lower center", columns)
+        legend = _draw_legend(figure, named, "lower center", columns)
         if legend.get_window_extent(svg.get_renderer(figure)).width <= figure.bbox.width:
             return columns
     return 1
 
 
-def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
+def _draw_legend(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
     with svg.allow_any_script():
         legend = figure.legend(
             list(named.values()),
-            [shorten(name, _LONGEST) for name in named],
+            [shorten(name, _MOST_LETTERS) for name in named],
             loc=place,
             ncols=columns,
             frameon=False,

@@ -35,10 +35,10 @@ def format_cost_spread(value: Spread) -> str:
     return format_cost(value.mean) + spread
 
 
-def tick(flops: float) -> str:
+def format_tick(flops: float) -> str:
     """Returns FLOPs for an axis: as in tables, without zeros at the end.
 
-    >>> tick(20e12), tick(1500), tick(0)
+    >>> format_tick(20e12), format_tick(1500), format_tick(0)
     ('20e12', '1.5e3', '0')
     """
     mantissa, _, power = format_engineering(flops).partition("e")

@@ -19,33 +19,35 @@ _printed: ContextVar[bool] = ContextVar("printed", default=False)
 
 
 def ink() -> str:
-    """The colour of text and of lines that matter."""
+    """Returns the colour of text and of lines that matter."""
     return _colour("ink")
 
 
 def muted() -> str:
-    """The colour of secondary text: tick labels, remarks."""
+    """Returns the colour of secondary text: tick labels, remarks."""
     return _colour("muted")
 
 
 def line() -> str:
-    """The colour of grids and frames."""
+    """Returns the colour of grids and frames."""
     return _colour("line")
 
 
 def card() -> str:
-    """The background colour of a figure."""
+    """Returns the background colour of a figure."""
     return _colour("card")
 
 
 def series(number: int) -> str:
-    """The colour of a series, from 1 to `SERIES`."""
+    """Returns the colour of a series, from 1 to `SERIES`."""
     return _colour(f"s{number}")
 
 
 @contextmanager
 def use_print_colours() -> Iterator[None]:
-    """Figures that are drawn inside have the light colours of the page, for files of their own."""
+    """Gives figures that the `with` block draws the light colours of the page, for files of their
+    own.
+    """
     token = _printed.set(True)
     try:
         yield

@@ -17,7 +17,6 @@ from PIL import Image
 from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory import environment as environment_file
-from nevis_stream.run_directory import environment as readings_file
 from nevis_stream.run_directory import outcomes as mistakes_file
 from nevis_stream.run_directory.outcomes import Mistake
 from nevis_stream.storage.reading import read_bytes
@@ -26,35 +25,36 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
 PITCH, _GAP = 50, 2
 _COLOURS = 128  # the difference is not visible in images this small
-_OVERLAP = ["task_id", "split", "earlier", "exact", "near", "samples"]
+_OVERLAP_COLUMNS = ["task_id", "split", "earlier", "exact", "near", "samples"]
 _LARGEST_TABLE = 2**22  # bytes; a stream of 106 tasks has at most 500,000
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
 
 
 def collect_environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Returns (fact, value) of environment.jsonl over all runs; differing values with their counts.
+    """Returns (fact, value) of environment.jsonl over all runs; where values differ, all with
+    counts.
 
     A run without the file, or without a readable line, is counted under the fact "not recorded".
     """
     facts: dict[str, Counter[str]] = {}
-    silent = 0
+    unrecorded = 0
     for run in runs:
-        recorded = _facts(run)
-        silent += not recorded
+        recorded = _collect_facts(run)
+        unrecorded += not recorded
         for name, values in recorded.items():
             facts.setdefault(name, Counter()).update(values)
-    rows = [(name, _with_counts(counts, len(runs))) for name, counts in sorted(facts.items())]
-    return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
+    rows = [(name, _format_counts(counts, len(runs))) for name, counts in sorted(facts.items())]
+    return rows + ([("not recorded", f"{unrecorded} of {len(runs)} runs")] if unrecorded else [])
 
 
 def collect_readings(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Returns sentences on what the files of data sets were understood as, by dataset_id, from
-    the first run that has them.
+    """Returns, by dataset_id, sentences on what the files of a data set were understood as, from
+    the first run that recorded them.
     """
     found: dict[str, list[str]] = {}
     for run in runs:
         read = read_own_file(
-            run.path, readings_file.READINGS_FILE, readings_file.read_readings, run.unread
+            run.path, environment_file.READINGS_FILE, environment_file.read_readings, run.unread
         )
         found = {name: each.texts for name, each in (read or {}).items()} | found
     return found
@@ -65,15 +65,17 @@ def read_overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
     samples (docs/run-directory.md).
     """
     for run in runs:
-        if (rows := read_own_file(run.path, "overlap.csv", _overlaps, run.unread)) is not None:
+        if (
+            rows := read_own_file(run.path, "overlap.csv", _parse_overlaps, run.unread)
+        ) is not None:
             return rows
     return []
 
 
-def _overlaps(file: Path) -> list[dict[str, str]] | None:
+def _parse_overlaps(file: Path) -> list[dict[str, str]] | None:
     """Returns the rows of overlap.csv; None if another version wrote it, with other columns."""
     rows = csv.DictReader(io.StringIO(read_bytes(file, _LARGEST_TABLE).decode()))
-    if rows.fieldnames != _OVERLAP:
+    if rows.fieldnames != _OVERLAP_COLUMNS:
         return None
     return [row for row in rows if None not in (*row, *row.values())]
 
@@ -93,7 +95,7 @@ def find_thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> st
 
 
 def is_file_name(task_id: str) -> bool:
-    """Whether a task's id can be a file's name: it stays in its directory."""
+    """Returns whether a task's id can be the name of a file, one that stays in its directory."""
     return bool(task_id) and not set(task_id) & set("/\\\0") and task_id not in (".", "..")
 
 
@@ -139,24 +141,24 @@ def decode_picture(address: str) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def _facts(run: Run) -> dict[str, set[str]]:
-    """The distinct values of each fact over the processes of one run."""
+def _collect_facts(run: Run) -> dict[str, set[str]]:
+    """Returns the distinct values of each fact over the processes of one run."""
     facts: dict[str, set[str]] = {}
     name, read = environment_file.FILE_NAME, environment_file.read
     for process in read_own_file(run.path, name, read, run.unread) or ():
         for name, value in process.items():
-            facts.setdefault(name, set()).add(_text(value))
+            facts.setdefault(name, set()).add(_format_value(value))
     return facts
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
         counts = Counter(map(str, value))
         return ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
     return str(value)
 
 
-def _with_counts(counts: Counter[str], runs: int) -> str:
+def _format_counts(counts: Counter[str], runs: int) -> str:
     if len(counts) == 1 and counts.total() == runs:
         return next(iter(counts))
     return "; ".join(f"{value} ({count} of {runs} runs)" for value, count in sorted(counts.items()))
@@ -171,9 +173,9 @@ class Mistakes:
       captions: one text for each mistake in the picture: what is true → what was predicted (with
         which probability).
       listed: the captions with the names of the files.
-      all: those in the picture and the others.
-      wrong, n: samples that were answered wrongly, and samples asked.
-      split: the split.
+      all: the recorded mistakes: those in the picture and the others.
+      wrong, n: numbers of samples that were answered wrongly, and of all samples.
+      split: whose samples these are.
     """
 
     picture: str
@@ -201,20 +203,20 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
     if record is None:
         return None
     shown = record.mistakes[:most]
-    captions = [_caption(mistake) for mistake in shown]
+    captions = [_make_caption(mistake) for mistake in shown]
     row = encode_picture(run, f"{name}.png", len(captions)) if captions else None
-    names = [_list(mistake) for mistake in shown]
+    names = [_make_listing(mistake) for mistake in shown]
     return Mistakes(
         row or "", captions, names, record.mistakes, record.wrong, record.n, record.split
     )
 
 
-def _list(mistake: Mistake) -> str:
+def _make_listing(mistake: Mistake) -> str:
     """Returns a mistake's caption, with the name of the image's file, if that is known."""
-    return _caption(mistake) + (f": {mistake.file_name}" if mistake.file_name else "")
+    return _make_caption(mistake) + (f": {mistake.file_name}" if mistake.file_name else "")
 
 
-def _caption(mistake: Mistake) -> str:
+def _make_caption(mistake: Mistake) -> str:
     confidence = f"({mistake.predicted_confidence:.2f})"
     if mistake.label is not None:
         name = mistake.label_name or f"label {mistake.label}"

@@ -20,12 +20,12 @@ from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, group_by_seed, list_notes, spread
 from nevis_stream.analysis.tables import tabulate_tasks
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
-from nevis_stream.report.styles import Style, assign
+from nevis_stream.report.styles import Style, assign_method_styles
 from nevis_stream.report.summaries import Evaluation, Study
 from nevis_stream.run_directory.records import Header
 from nevis_stream.vocabulary import PROTOCOLS
 
-_KINDS = {"error_rate": "error rate", "mean_average_precision": "1 − mAP"}
+_ERROR_NAMES = {"error_rate": "error rate", "mean_average_precision": "1 − mAP"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class ErrorCell:
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """One task's facts and cells, in the order of the methods; `kind` says what the error is,
-    `leaked` how many of the n samples are copies of training images.
+    """One task's facts, and its cells in the order of the methods. `kind` says what the error is, n
+    is the number of samples, and `leaked` how many of them are copies of training images.
     """
 
     order: int
@@ -63,7 +63,7 @@ class ErrorRow:
 
 
 def list_error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
-    """Returns the rows in stream order, on the protocol's split.
+    """Returns a row of errors for each task, in stream order, on the protocol's split.
 
     The lowest mean of a row is marked best, ties all, where two methods or more have one; a cell
     with a gap is never best, as its mean is over fewer seeds than the others'.
@@ -73,16 +73,16 @@ def list_error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
         return []
     frame = tabulate_tasks(runs)
     frame = frame[frame["split"] == PROTOCOLS[runs[0].header.protocol].split]
-    return [_row(task, groups) for _, task in frame.groupby("task_id", sort=False)]
+    return [_make_row(task, groups) for _, task in frame.groupby("task_id", sort=False)]
 
 
-def _row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
+def _make_row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
     first = task.iloc[0]
     by_run = {record["run"]: record for record in task.to_dict("records")}
-    cells = [_cell([by_run[run.name] for run in group.runs]) for group in groups]
+    cells = [_make_cell([by_run[run.name] for run in group.runs]) for group in groups]
     means = [cell.value.mean for cell in cells if not cell.gap]
     best = min(means) if len(means) > 1 else math.nan
-    metrics = (_KINDS.get(metric, metric) for metric in task["metric"].dropna().unique())
+    metrics = (_ERROR_NAMES.get(metric, metric) for metric in task["metric"].dropna().unique())
     return ErrorRow(
         order=int(first["order"]),
         task_id=first["task_id"],
@@ -96,7 +96,7 @@ def _row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
     )
 
 
-def _cell(results: Sequence[dict]) -> ErrorCell:
+def _make_cell(results: Sequence[dict]) -> ErrorCell:
     gaps = [result for result in results if result["status"] != "ok"]
     return ErrorCell(
         value=spread([result["error"] for result in results]),
@@ -120,7 +120,7 @@ class Section:
 
     number: int
     runs: Sequence[Run]
-    _values: dict[Callable, object] = field(default_factory=dict, repr=False, compare=False)
+    _computed: dict[Callable, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def header(self) -> Header:
@@ -150,7 +150,7 @@ class Section:
     @cached_property
     def styles(self) -> dict[str, Style]:
         """How each method is drawn, by label."""
-        return assign(self.groups)
+        return assign_method_styles(self.groups)
 
     @cached_property
     def methods(self) -> list[MethodPoint]:
@@ -158,17 +158,17 @@ class Section:
         return list_method_points(self.groups)
 
     @cached_property
-    def against_reference(self) -> list[Comparison]:
-        """Each method compared with its reference."""
+    def reference_comparisons(self) -> list[Comparison]:
+        """Each method compared with its reference method."""
         return compare_with_references(self.groups)
 
     @cached_property
-    def stand_ins(self) -> list[str]:
-        """The meaning of the marks at names of learners."""
+    def mark_notes(self) -> list[str]:
+        """The meaning of each mark that follows a learner's name."""
         return list_notes(group.learner for group in self.groups)
 
     @property
-    def judged(self) -> int:
+    def judged_tasks(self) -> int:
         """Number of judged tasks, as far as the runs have come."""
         return max(point.judged for method in self.methods for point in method.points)
 
@@ -190,18 +190,20 @@ class Section:
         """Every task that a run has trained, in stream order, with each method's error."""
         return list_error_rows(self.groups)
 
-    def once(self, compute: Callable[["Section"], T]) -> T:
+    def compute_once(self, compute: Callable[["Section"], T]) -> T:
         """Returns `compute(self)`, computed at the first call only: a part's html, tables and
         figures share it.
         """
-        if compute not in self._values:
-            self._values[compute] = compute(self)
-        return self._values[compute]
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return self._computed[compute]
 
 
 @dataclass(frozen=True)
-class Across:
-    """What parts across streams show; `number` and `title` are used as a section's."""
+class PageContents:
+    """Everything that the page shows, for parts across streams; `number` and `title` are used as a
+    section's.
+    """
 
     sections: Sequence[Section]
     matrices: Sequence[TransferMatrix]
@@ -211,7 +213,7 @@ class Across:
 
     @property
     def answering(self) -> bool:
-        """Whether all runs are of adaptive streams, whose rules are then compared."""
+        """Whether all runs are of adaptive streams, so that their rules are compared."""
         runs = [run for section in self.sections for run in section.runs]
         return bool(runs) and all(is_adaptive(run) for run in runs)
 

@@ -15,7 +15,8 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.palette import SERIES
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# The same shapes for a legend of the page, in a box of 12 by 12; the last six are of domains alone.
+# the same shapes for a legend of the page, in a box of 12 by 12; the last six are used for domains
+# alone
 _SHAPES = {
     "o": '<circle cx="6" cy="6" r="4.5"/>',
     "s": '<path d="M2 2H10V10H2Z"/>',
@@ -77,7 +78,7 @@ def list_series_styles(count: int) -> list[Style]:
     ]
 
 
-def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
+def assign_method_styles(groups: Sequence[SeedGroup]) -> dict[str, Style]:
     """Returns a style for every group, by label, in the groups' order."""
     learners = list(dict.fromkeys(group.learner for group in groups))
     seen: dict[int, int] = {}
@@ -91,16 +92,14 @@ def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
     return styles
 
 
-_MARKERS = (*MARKERS, "<", ">", "p", "*", "h", "d")
+_DOMAIN_MARKERS = (*MARKERS, "<", ">", "p", "*", "h", "d")
 
 
 def assign_domain_styles(domains: Iterable[str]) -> dict[str, Style]:
-    """Returns a style by domain, the most frequent first; up to 91 domains have styles of their
-    own.
-    """
+    """Returns a style by domain, the most frequent domain first; styles repeat from the 92nd on."""
     counts = Counter(domains)
     ranked = sorted(counts, key=lambda domain: (-counts[domain], domain))
     return {
-        domain: Style(number % SERIES + 1, _MARKERS[number % len(_MARKERS)], ())
+        domain: Style(number % SERIES + 1, _DOMAIN_MARKERS[number % len(_DOMAIN_MARKERS)], ())
         for number, domain in enumerate(ranked)
     }

@@ -13,10 +13,11 @@ from nevis_stream.analysis.runs import NothingToRead
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, read_json
 
-_INDEX, _SETTINGS = "index.sqlite", "study.json"  # what a cache and a study are known by
+_CACHE_FILE, _STUDY_FILE = "index.sqlite", "study.json"  # they show that a directory is one
 _EVALUATION, _PICTURE, _STUDY = "evaluation.json", "outcomes.png", "study_summary.json"
-_ABOUT_CACHE = "schema about models samples methods decomposition additions known seeds correlation"
-_ABOUT_STUDY = "schema split hide pairs matrices advice"
+# keys that a summary must have
+_CACHE_KEYS = "schema about models samples methods decomposition additions known seeds correlation"
+_STUDY_KEYS = "schema split hide pairs matrices advice"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """The data set, or what the directory is called."""
+        """The data set, or else the name of the directory."""
         return self.summary["about"].get("dataset_id") or self.path.name
 
 
@@ -44,13 +45,13 @@ class Study:
 
 
 def is_cache(path: Path) -> bool:
-    """Whether a directory is an evaluation cache."""
-    return (path / _INDEX).is_file()
+    """Returns whether a directory is an evaluation cache."""
+    return (path / _CACHE_FILE).is_file()
 
 
 def is_study(path: Path) -> bool:
-    """Whether a directory holds a study of methods."""
-    return (path / _SETTINGS).is_file()
+    """Returns whether a directory is that of a study of methods."""
+    return (path / _STUDY_FILE).is_file()
 
 
 def read_evaluation(path: Path) -> Evaluation:
@@ -63,7 +64,7 @@ def read_evaluation(path: Path) -> Evaluation:
     if not (path / _EVALUATION).is_file():
         raise NothingToRead(f"an evaluation cache without a summary; to make one: {command}")
     again = f"to make it again: {command}"
-    summary = _read(path, _EVALUATION, 2, _ABOUT_CACHE.split(), again)
+    summary = _read_summary(path, _EVALUATION, 2, _CACHE_KEYS.split(), again)
     try:
         picture = read_bytes(find_own_file(path, _PICTURE))
     except (OSError, ValueError) as error:
@@ -79,15 +80,17 @@ def read_study(path: Path) -> Study:
     """
     if not (path / _STUDY).is_file():
         raise NothingToRead("a study without a summary; let `launch.evaluate study` finish first")
-    return Study(path, _read(path, _STUDY, 1, _ABOUT_STUDY.split(), "run the study again"))
+    return Study(path, _read_summary(path, _STUDY, 1, _STUDY_KEYS.split(), "run the study again"))
 
 
-def _read(path: Path, name: str, schema: int, needed: Sequence[str], remedy: str) -> dict[str, Any]:
+def _read_summary(
+    path: Path, name: str, schema: int, needed: Sequence[str], remedy: str
+) -> dict[str, Any]:
     try:
         summary = read_json(find_own_file(path, name))
-        found = summary.get("schema", 0)
-        if found > schema:
-            raise BadInput(f"{name} has schema {found}; this program reads up to {schema}")
+        version = summary.get("schema", 0)
+        if version > schema:
+            raise BadInput(f"{name} has schema {version}; this program reads up to {schema}")
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BadInput(f"its summary cannot be read ({error}); {remedy}") from None
     if missing := [each for each in needed if each not in summary]:

@@ -80,9 +80,9 @@ def style_axes(axes) -> None:
     axes.set_title("", loc="left", color=palette.ink(), size=10)
 
 
-def write_flops(axis) -> None:
-    """Writes an axis' ticks as the tables write FLOPs."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: notation.tick(value)))
+def format_flops_ticks(axis) -> None:
+    """Gives an axis ticks that are written as tables write FLOPs."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: notation.format_tick(value)))
 
 
 def render_pictures(

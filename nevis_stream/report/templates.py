@@ -29,7 +29,7 @@ def render(name: str, **values: Any) -> Markup:
       **values: what the template asks for; a missing one is an error.
     """
     # labels may come from anybody's run directories
-    return Markup(strip_control_characters(_environment().get_template(name).render(**values)))
+    return Markup(strip_control_characters(_make_environment().get_template(name).render(**values)))
 
 
 def render_page(name: str, script: str, **values: Any) -> Markup:
@@ -47,7 +47,7 @@ def read_resource(name: str) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("nevis_stream.report", "."),
         autoescape=True,
@@ -55,18 +55,18 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = {"terms": EVALUATION_TERMS | TERMS, "anchor": make_anchor}
-    environment.globals |= words | {"notation": notation, "ratio": format_ratio}
+    helpers = {"terms": EVALUATION_TERMS | TERMS, "anchor": make_anchor}
+    environment.globals |= helpers | {"notation": notation, "ratio": format_ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment
 
 
-MOST = 9_500_000  # bytes of a page
+MOST_BYTES = 9_500_000  # of a page
 _IMAGE = re.compile(r'<img src="(data:image/png;base64,[^"]*)" alt="([^"]*)"[^>]*>')
 _LEFT_OUT = '<p class="note">(picture left out)</p>'
 
 
-def embed_pictures(page: str, most: int = MOST) -> str:
+def embed_pictures(page: str, most: int = MOST_BYTES) -> str:
     """Returns the page with each picture embedded once, and without as many of the last ones as
     make it too large.
 
@@ -81,7 +81,7 @@ def embed_pictures(page: str, most: int = MOST) -> str:
         address: f"picture-{number}"
         for number, address in enumerate(a for a, n in counts.items() if n > 1)
     }
-    # what replaces them
+    # 400 bytes for what replaces each of them
     room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(images)
     included: set[str] = set()
     for address in counts:
@@ -94,7 +94,7 @@ def embed_pictures(page: str, most: int = MOST) -> str:
     def put(match: re.Match) -> str:
         if match[1] not in included:
             return _LEFT_OUT
-        return _use(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
+        return _refer_to(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
 
     shared = "".join(
         _define(address, name) for address, name in names.items() if address in included
@@ -102,11 +102,11 @@ def embed_pictures(page: str, most: int = MOST) -> str:
     defined = (
         f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
     )
-    note = _note(missing, len(images), most) if missing else ""
+    note = _format_note(missing, len(images), most) if missing else ""
     return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + note, 1)
 
 
-def _note(missing: int, total: int, most: int) -> str:
+def _format_note(missing: int, total: int, most: int) -> str:
     text = Markup(
         '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks,'
         " so that it has at most {:.1f} MB. <code>--figures</code> exports them all.</p>"
@@ -114,18 +114,20 @@ def _note(missing: int, total: int, most: int) -> str:
     return text.format(missing, total, most / 1e6)
 
 
-def _size(address: str) -> tuple[int, int]:
-    """Width and height, from the beginning of a PNG."""
+def _read_size(address: str) -> tuple[int, int]:
+    """Returns width and height in pixels of a PNG, from the beginning of its `data:` address."""
     head = base64.b64decode(address.partition(",")[2][:32])
     return struct.unpack(">II", head[16:24])
 
 
 def _define(address: str, name: str) -> str:
-    width, height = _size(address)
+    width, height = _read_size(address)
     return f'<image id="{name}" href="{address}" width="{width}" height="{height}"/>'
 
 
-def _use(address: str, words: str, name: str) -> str:
-    width, height = _size(address)
+def _refer_to(address: str, helpers: str, name: str) -> str:
+    width, height = _read_size(address)
     view = f'viewBox="0 0 {width} {height}" style="max-width: {width}px"'
-    return f'<svg class="shared" role="img" aria-label="{words}" {view}><use href="#{name}"/></svg>'
+    return (
+        f'<svg class="shared" role="img" aria-label="{helpers}" {view}><use href="#{name}"/></svg>'
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
-from nevis_stream.report.exports import FILE, Files
+from nevis_stream.report.exports import MANIFEST, Files
 from nevis_stream.report.parts import differences, points
 from tests.report.synthetic import SyntheticRun
 
@@ -42,17 +42,17 @@ def test_files_that_the_next_report_lacks_are_removed(tmp_path, monkeypatch):
     write_report(paths[:1], tmp_path / "fresh")
     assert left == names(tmp_path / "fresh") | {"mine.csv"}
     done = subprocess.run(
-        ["sha256sum", "--check", "--strict", "--quiet", FILE], cwd=out, capture_output=True
+        ["sha256sum", "--check", "--strict", "--quiet", MANIFEST], cwd=out, capture_output=True
     )
     assert done.returncode == 0, done.stderr
-    assert len((out / FILE).read_text().splitlines()) == len(left) - 2
+    assert len((out / MANIFEST).read_text().splitlines()) == len(left) - 2
 
 
 def test_changed_files_stay_with_a_warning(tmp_path):
     written(tmp_path, "a.csv", "latex/b.tex").close()
     (tmp_path / "latex" / "b.tex").write_text("changed by hand")
     assert written(tmp_path, "c.csv").close() == ["latex/b.tex"]
-    assert names(tmp_path) == {"latex/b.tex", "c.csv", FILE}
+    assert names(tmp_path) == {"latex/b.tex", "c.csv", MANIFEST}
     assert written(tmp_path, "d.csv").close() == []  # from now on it is the user's file
     run = SyntheticRun().write(tmp_path / "run")
     out = tmp_path / "out"
@@ -66,7 +66,7 @@ def test_a_report_that_was_killed_leaves_nothing_unknown(tmp_path):
     written(tmp_path, "a.csv").close()
     written(tmp_path, "a.csv", "b.csv")  # never closed
     written(tmp_path, "c.csv").close()
-    assert names(tmp_path) == {"c.csv", FILE}
+    assert names(tmp_path) == {"c.csv", MANIFEST}
 
 
 def test_a_list_names_no_file_elsewhere(tmp_path):
@@ -85,8 +85,8 @@ def test_a_list_names_no_file_elsewhere(tmp_path):
     (out / "x.py").write_bytes(b"x")
     (out / "link.csv").symlink_to(tmp_path / "x.csv")
     lines = [f"{digest}  {name}\n" for name in (*others, "link.csv", "gone.csv")]
-    (out / FILE).write_text("".join(lines) + "no line of it\n")
+    (out / MANIFEST).write_text("".join(lines) + "no line of it\n")
     assert written(out).close() == []
-    assert names(tmp_path) == {"x.csv", "out/x.py", "out/link.csv", f"out/{FILE}"}
-    (out / FILE).write_bytes(b"\xff\x00")
+    assert names(tmp_path) == {"x.csv", "out/x.py", "out/link.csv", f"out/{MANIFEST}"}
+    (out / MANIFEST).write_bytes(b"\xff\x00")
     assert written(out, "a.csv").close() == []

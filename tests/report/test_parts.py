@@ -131,7 +131,7 @@ def colours(figure):
 def test_a_caption_hides_nothing_of_a_figure_that_was_laid_out_by_hand():
     figure = svg.make_figure(4, 2, layout=None)
     axes, text = figure.add_axes((0, 0, 1, 0.9)), figure.text(0, 0.98, "heading", va="top")
-    exports._draw(figure, "Many words of a caption. " * 9)
+    exports._render_figure(figure, "Many words of a caption. " * 9)
     assert axes.get_window_extent().height == pytest.approx(180)
     assert text.get_window_extent().y1 <= figure._suptitle.get_window_extent().y0
 

@@ -33,7 +33,7 @@ from nevis_stream.report.svg import Drawing
 class Part(Protocol):
     """A heading of the page with its text, tables and figures; a module with these names is one.
 
-    The functions of a part across streams take an `Across` in the place of a section.
+    The functions of a part across streams take an `PageContents` in the place of a section.
 
     Attributes:
       TITLE: the heading.
@@ -79,4 +79,4 @@ PARTS_ACROSS: tuple[Part, ...] = (
     dynamic_evaluation,
     evaluation_study,
 )
-"""Parts whose functions take all sections together, as `Across`; they come last."""
+"""Parts whose functions take all sections together, as `PageContents`; they come last."""

@@ -6,42 +6,44 @@ import pandas as pd
 from markupsafe import Markup
 
 from nevis_stream.analysis.ablations import Ablation, Variant, compare_variants
-from nevis_stream.report.section import Across
+from nevis_stream.report.section import PageContents
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 
 TITLE = "Errors on variants and orders of the stream"
 
 
-def html(across: Across) -> Markup | None:
+def html(contents: PageContents) -> Markup | None:
     """Returns a table for each method with runs of two streams or more that judge the same tasks;
     None if there is none.
     """
-    compared = _ablations(across)
+    compared = _compare(contents)
     if not compared:
         return None
     return render("parts/ablations.html", ablations=compared)
 
 
-def tables(across: Across) -> dict[str, pd.DataFrame]:
+def tables(contents: PageContents) -> dict[str, pd.DataFrame]:
     """Returns `ablations`: one row per method and variant, with the published values."""
     rows = [
-        _row(ablation, variant) for ablation in _ablations(across) for variant in ablation.variants
+        _make_row(ablation, variant)
+        for ablation in _compare(contents)
+        for variant in ablation.variants
     ]
     return {"ablations": pd.DataFrame(rows)}
 
 
-def figures(across: Across) -> dict[str, Drawing]:
+def figures(contents: PageContents) -> dict[str, Drawing]:
     """Returns none."""
     return {}
 
 
-def _ablations(across: Across) -> list[Ablation]:
-    runs = {run.path: run for section in across.sections for run in section.runs}
+def _compare(contents: PageContents) -> list[Ablation]:
+    runs = {run.path: run for section in contents.sections for run in section.runs}
     return compare_variants(list(runs.values()))
 
 
-def _row(ablation: Ablation, variant: Variant) -> dict[str, Any]:
+def _make_row(ablation: Ablation, variant: Variant) -> dict[str, Any]:
     row = {
         "method": ablation.label,
         "protocol": ablation.protocol,

@@ -31,12 +31,12 @@ def html(section: Section) -> Markup:
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     tasks = len(section.tasks) if section.header.tasks is None else section.header.tasks
-    summary = write_sentences(own or section.methods, tasks, section.judged)
+    summary = write_sentences(own or section.methods, tasks, section.judged_tasks)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
-    pairs = sort_by_estimate(section.against_reference)
+    pairs = sort_by_estimate(section.reference_comparisons)
     clear = [pair for pair in pairs[1:] if is_decided(pair)]
     # the best method is compared even where the data cannot tell
     shown = pairs[:1] + clear[: _MOST_ANSWERS - 1]
@@ -79,25 +79,25 @@ def write_sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> 
       tasks: of the stream.
       judged: tasks that the protocol judges.
     """
-    pointed = [method for method in methods if not math.isnan(method.error.mean)]
-    compared = _compare(methods, tasks, judged)
-    if not pointed:
+    with_points = [method for method in methods if not math.isnan(method.error.mean)]
+    compared = _state_methods(methods, tasks, judged)
+    if not with_points:
         none = "No method has a defined mean error yet, so there is no point and no front."
         return [compared, Markup(none)]
-    best = min(pointed, key=lambda method: method.error.mean)
+    best = min(with_points, key=lambda method: method.error.mean)
     return [
         compared,
-        _lowest(best, pointed),
-        *_front(methods),
-        *_against_alone(best, pointed),
-        *_one_seed(pointed),
+        _state_lowest(best, with_points),
+        *_state_front(methods),
+        *_compare_with_indep(best, with_points),
+        *_state_single_seeds(with_points),
     ]
 
 
-def _compare(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
+def _state_methods(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
     each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
-    learners = list(dict.fromkeys(_learner(method) for method in methods))
+    learners = list(dict.fromkeys(_name_learner(method) for method in methods))
     text = "{} of {} ({}{}), {} each, on {}; {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"
@@ -112,26 +112,26 @@ def _compare(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     )
 
 
-def _learner(method: MethodPoint) -> str:
+def _name_learner(method: MethodPoint) -> str:
     """Returns the learner's name without the settings that its label may have."""
     settings = method.group.runs[0].settings or {}
     name = parse_json(settings["learner"]) if "learner" in settings else method.group.learner
     return shorten_name(str(name).rpartition(":")[2])
 
 
-def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
-    ties = [method for method in pointed if method.error.mean == best.error.mean]
+def _state_lowest(best: MethodPoint, with_points: Sequence[MethodPoint]) -> Markup:
+    ties = [method for method in with_points if method.error.mean == best.error.mean]
     total = best.paper_total
     cost = ""
     if not math.isnan(total.mean):
         cost = f", with {format_cost_spread(total) if total.mean else 'no'} FLOPs of training"
     value = f"{format_error_spread(best.error)} (n = {plural(best.error.n, 'seed')})"
     return Markup("Lowest mean error: {}, {}{}.").format(
-        _names(ties), value, cost if len(ties) == 1 else ""
+        _join_names(ties), value, cost if len(ties) == 1 else ""
     )
 
 
-def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
+def _state_front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
     front = sorted(
         (m for m in methods if m.on_paper_front), key=lambda method: method.paper_total.mean
     )
@@ -147,11 +147,11 @@ def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
         )
         yield Markup(
             "On the Pareto front of error and training FLOPs, cheapest first: {}{}."
-        ).format(_names(front), rest)
+        ).format(_join_names(front), rest)
 
 
-def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
-    alone = [method for method in pointed if method.group.learner.casefold() == REFERENCE]
+def _compare_with_indep(best: MethodPoint, with_points: Sequence[MethodPoint]) -> Iterator[Markup]:
+    alone = [method for method in with_points if method.group.learner.casefold() == REFERENCE]
     if not alone or best in alone:
         return
     reference = min(alone, key=lambda method: method.error.mean)
@@ -160,7 +160,10 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     )
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(
-        _names([reference]), format_error_spread(reference.error), f"{higher:.4f}", _names([best])
+        _join_names([reference]),
+        format_error_spread(reference.error),
+        f"{higher:.4f}",
+        _join_names([best]),
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
@@ -169,17 +172,17 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     )
 
 
-def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
-    single = [method for method in pointed if method.error.n == 1]
-    if len(single) == len(pointed):
+def _state_single_seeds(with_points: Sequence[MethodPoint]) -> Iterator[Markup]:
+    single = [method for method in with_points if method.error.n == 1]
+    if len(single) == len(with_points):
         yield Markup("Every method has one seed, so a small difference may be chance.")
     elif single:
         yield Markup("One seed only, so a small difference may be chance: {}.").format(
-            _names(single)
+            _join_names(single)
         )
 
 
-def _names(methods: Sequence[MethodPoint]) -> Markup:
+def _join_names(methods: Sequence[MethodPoint]) -> Markup:
     between = "; " if any("," in method.group.label for method in methods) else ", "
     return Markup(between).join(
         Markup("<strong>{}</strong>").format(method.group.label) for method in methods

@@ -24,7 +24,7 @@ from nevis_stream.report.templates import render
 
 TITLE = "FLOPs by phase and by task"
 _HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
-_READABLE = 0.09  # share of a bar that holds its percentage
+_READABLE = 0.09  # the least share of a bar in which its percentage can be read
 _FAR_APART = 20  # ratio of totals from which a linear axis would hide the cheaper method
 
 
@@ -37,7 +37,7 @@ class MethodCost:
       label: the method.
       n: runs in the mean.
       partial: whether none is finished.
-      parts: mean FLOPs by part.
+      parts: mean FLOPs by part, as `analysis.points` divides them.
       by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before
         the first task.
     """
@@ -67,13 +67,13 @@ def html(section: Section) -> Markup:
     """Returns the shares as bars, the table of parts, the cost along the stream and the table of
     tasks.
     """
-    methods = section.once(_methods)
+    methods = section.compute_once(_average_methods)
     unknown = {group.label: explain_unknown_costs(group.runs[0].ledger) for group in section.groups}
     return render(
         "parts/costs.html",
         section=section,
         methods=methods,
-        columns=_columns(methods),
+        columns=_list_parts(methods),
         pictures=svg.render_pictures(figures(section), section.number),
         legend=[(section.styles[m.label], f"{m.label} ({m.over})") for m in methods if m.total],
         unknown=[f"{label}: {reason}" for label, reason in unknown.items() if reason],
@@ -111,11 +111,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `costs`, the bars, and `costs_along_the_stream`; nothing where nothing was spent."""
-    spent = [method for method in section.once(_methods) if method.total]
+    """Returns `costs`, the bars, and `costs_along_the_stream`; {} where nothing was spent."""
+    spent = [method for method in section.compute_once(_average_methods) if method.total]
     bars = svg.Drawing(
         "Share of each part in the FLOPs of each method",
-        lambda: share_bars(spent, _columns(spent)),
+        lambda: plot_shares(spent, _list_parts(spent)),
         "",
     )
     along = svg.Drawing(
@@ -126,15 +126,15 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return {"costs": bars, "costs_along_the_stream": along} if spent else {}
 
 
-def _methods(section: Section) -> list[MethodCost]:
+def _average_methods(section: Section) -> list[MethodCost]:
     return [
-        _method(group)
+        _average_method(group)
         for group in section.groups
         if not explain_unknown_costs(group.runs[0].ledger)
     ]
 
 
-def _method(group: SeedGroup) -> MethodCost:
+def _average_method(group: SeedGroup) -> MethodCost:
     finished = [run for run in group.runs if run.ledger.complete]
     runs: Sequence[Run] = finished or [max(group.runs, key=lambda run: len(run.ledger.records))]
     costs: list[list[TaskCost]] = [list_costs_by_task(run.ledger) for run in runs]
@@ -143,26 +143,26 @@ def _method(group: SeedGroup) -> MethodCost:
     )
     tasks = {cost.task_id: cost.order for each in costs for cost in each}
     parts = {
-        name: _mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs])
+        name: _compute_mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs])
         for name in names
     }
     sums = [{cost.task_id: sum(cost.flops.values()) for cost in each} for each in costs]
     by_task = {
-        task: _mean([each.get(task, 0) for each in sums])
+        task: _compute_mean([each.get(task, 0) for each in sums])
         for task in sorted(tasks, key=lambda task: tasks[task])
     }
     return MethodCost(group.label, len(runs), not finished, parts, by_task)
 
 
-def _mean(values: Sequence[int]) -> float:
+def _compute_mean(values: Sequence[int]) -> float:
     return spread(values).mean
 
 
-def _columns(methods: Sequence[MethodCost]) -> list[str]:
+def _list_parts(methods: Sequence[MethodCost]) -> list[str]:
     return list(dict.fromkeys(part for method in methods for part in method.parts))
 
 
-def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
+def plot_shares(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
     """Draws one bar per method, 100% long and divided into parts, with its total.
 
     Args:
@@ -184,7 +184,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
             if not row:
                 bar.set_label(part)
             if share >= _READABLE:
-                _percentage(axes, row, 100 * (left + share / 2), share)
+                _write_percentage(axes, row, 100 * (left + share / 2), share)
             left += share
         total = (
             f"{shorten(method.label, 80)}: {format_engineering(method.total)} FLOPs, {method.over}"
@@ -243,7 +243,7 @@ def plot_cumulative(methods: Sequence[MethodCost], styles: Mapping[str, Style]) 
         axes.yaxis.set_minor_formatter("")
     else:
         axes.set_ylim(bottom=0)
-    svg.write_flops(axes.yaxis)
+    svg.format_flops_ticks(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axes.set_xlim(left=0)
     axes.set_xlabel("tasks seen, in stream order")
@@ -251,7 +251,7 @@ def plot_cumulative(methods: Sequence[MethodCost], styles: Mapping[str, Style]) 
     return figure
 
 
-def _percentage(axes, row: int, at: float, share: float) -> None:
+def _write_percentage(axes, row: int, at: float, share: float) -> None:
     # letters on hatches can't be read
     box = {"facecolor": palette.card(), "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
     axes.text(

@@ -16,37 +16,37 @@ from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "Differences in error between methods"
-_ROW = 0.42  # inches
+_ROW_HEIGHT = 0.42  # inches
 _THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
 _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
-_WORDS = {"span": format_span, "mark": abbreviate_verdict}
+_FORMATS = {"span": format_span, "mark": abbreviate_verdict}
 
 
 def html(section: Section) -> Markup | None:
     """Returns the forest plot and the table of all pairs; None for a single method."""
     if len(section.groups) < 2:
         return None
-    compared, reasons = section.once(_pairs)
+    compared, reasons = section.compute_once(_compare_pairs)
     return render(
         "parts/differences.html",
         number=section.number,
         picture=svg.render_pictures(figures(section), section.number).get("differences"),
         pairs=compared,
-        against=section.against_reference,
+        against=section.reference_comparisons,
         reasons=reasons,
         cautions=dict.fromkeys(caution for pair in compared for caution in list_cautions(pair)),
-        **_WORDS,
+        **_FORMATS,
     )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `pairs`: every pair of methods."""
-    return {"pairs": pairs.make_table(section.once(_pairs)[0])}
+    return {"pairs": pairs.make_table(section.compute_once(_compare_pairs)[0])}
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `differences`: every method against its reference."""
-    against = section.against_reference
+    against = section.reference_comparisons
     title = "Difference of the mean error to the reference, one row per method"
     caption = (
         "n: see pairs.csv. Line: 95% interval over tasks and seeds; pale bar: over seeds alone."
@@ -55,7 +55,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return {"differences": drawing} if against else {}
 
 
-def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:
+def _compare_pairs(section: Section) -> tuple[list[Comparison], list[str]]:
     return pairs.compare_pairs(section.groups)
 
 
@@ -73,7 +73,7 @@ def plot_forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) 
       styles: by label.
     """
     shown = sort_by_estimate(comparisons)
-    figure, axes = svg.make_plot(8.4, 1.1 + _ROW * len(shown))
+    figure, axes = svg.make_plot(8.4, 1.1 + _ROW_HEIGHT * len(shown))
     axes.grid(False, axis="y")
     axes.axvline(0, color=palette.ink(), linewidth=1)
     for row, comparison in enumerate(shown):

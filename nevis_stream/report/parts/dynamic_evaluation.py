@@ -12,46 +12,48 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.evaluation_plots import (
-    fit_text,
+    describe_fit,
     plot_budgets,
     plot_decomposition,
     plot_outcomes,
 )
-from nevis_stream.report.section import Across
+from nevis_stream.report.section import PageContents
 from nevis_stream.report.styles import MARKERS, assign_styles
 from nevis_stream.report.summaries import Evaluation
 from nevis_stream.report.templates import render
 from nevis_stream.terminal import as_text
 
 TITLE = "Dynamic evaluation: estimates from few samples"
-_BY = ["method", "asked", "models", "samples"]
-_NUMBERS = pd.Index(["mae", "accuracy_error", "truth", "low", "high", "flops_spent", "flops_saved"])
+_GROUP_COLUMNS = ["method", "asked", "models", "samples"]
+_NUMBER_COLUMNS = pd.Index(
+    ["mae", "accuracy_error", "truth", "low", "high", "flops_spent", "flops_saved"]
+)
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 
 
-def html(across: Across) -> Markup | None:
+def html(contents: PageContents) -> Markup | None:
     """Returns each cache's picture, additions and curves; None where no cache was given."""
-    if not across.evaluations:
+    if not contents.evaluations:
         return None
     views = [
         _make_view(number, evaluation)
-        for number, evaluation in enumerate(across.evaluations, start=1)
+        for number, evaluation in enumerate(contents.evaluations, start=1)
     ]
     first = render(
-        "parts/dynamic_evaluation_overview.html", rows=summarise_additions(across.evaluations)
+        "parts/dynamic_evaluation_overview.html", rows=summarise_additions(contents.evaluations)
     )
     return first + Markup("").join(
         render("parts/dynamic_evaluation.html", it=view) for view in views
     )
 
 
-def tables(across: Across) -> dict[str, pd.DataFrame]:
+def tables(contents: PageContents) -> dict[str, pd.DataFrame]:
     """Returns `evaluation_methods` (a row for each cache, method, budget), `evaluation_additions`
     and their `evaluation_overview`, and the means by group of samples, `evaluation_sample_groups`.
     """
     frames = {
         name: [
-            {"cache": as_text(str(e.path)), **row} for e in across.evaluations for row in rows(e)
+            {"cache": as_text(str(e.path)), **row} for e in contents.evaluations for row in rows(e)
         ]
         for name, rows in (
             ("methods", _list_rows),
@@ -59,23 +61,23 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
             ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
         )
     }
-    frames["overview"] = summarise_additions(across.evaluations)
+    frames["overview"] = summarise_additions(contents.evaluations)
     return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in frames.items()}
 
 
-def figures(across: Across) -> dict[str, svg.Drawing]:
+def figures(contents: PageContents) -> dict[str, svg.Drawing]:
     """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where
     a truth is known.
     """
     return {
         f"evaluation_{name}_{number}": drawing
-        for number, evaluation in enumerate(across.evaluations, start=1)
+        for number, evaluation in enumerate(contents.evaluations, start=1)
         for name, drawing in _make_drawings(evaluation).items()
     }
 
 
 def _make_drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
-    """The figures of one cache."""
+    """Returns the figures of one cache."""
     summary, name = evaluation.summary, evaluation.name
     drawings = {
         "budget": svg.Drawing(
@@ -107,13 +109,14 @@ def _make_drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
 
 
 def _has_parts(summary: dict) -> bool:
-    """Whether it has the parts of the error as they are defined: an earlier version wrote those of
-    a prediction with the observed outcomes put back, and no decay beside them."""
+    """Returns whether a summary has the parts of the error as they are defined. An earlier version
+    wrote those of a prediction with the observed outcomes put back, and no `decay` beside them.
+    """
     return "decay" in (summary["decomposition"] or {})
 
 
 def _list_rows(evaluation: Evaluation) -> list[dict]:
-    """A row for each method and budget, with the means over random splits."""
+    """Returns a row for each method and budget, with the means over random splits."""
     return [
         {"method": method, "budget": budget} | {measure: curve[measure][i] for measure in MEASURES}
         for method, curve in evaluation.summary["methods"].items()
@@ -122,7 +125,9 @@ def _list_rows(evaluation: Evaluation) -> list[dict]:
 
 
 def _list_dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
-    """The error of each data set's mean, by data set and method, at the largest budget of each."""
+    """Returns the error of each data set's mean, by data set and method, at the method's largest
+    budget.
+    """
     errors = {
         method: curve["dataset_errors"][-1]
         for method, curve in summary["methods"].items()
@@ -137,7 +142,7 @@ def _list_dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
 
 
 def _make_view(number: int, evaluation: Evaluation) -> SimpleNamespace:
-    """What the template shows of one cache."""
+    """Returns what the template shows of one cache."""
     summary = evaluation.summary
     styles = assign_styles(summary["methods"])
     kind = summary.get("group_kind", "runs")  # summaries of earlier versions do not have it
@@ -165,7 +170,7 @@ def _make_view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         dataset_errors=_list_dataset_errors(summary),
         mean="mean score" if summary.get("scores") else "mean accuracy",
         split_text=split,
-        fit=fit_text(summary),
+        fit=describe_fit(summary),
         budget_figure=pictures[f"evaluation_budget_{number}"],
         old_parts=bool(summary["decomposition"]) and not _has_parts(summary),
         parts_figure=pictures.get(f"evaluation_parts_{number}"),
@@ -174,7 +179,7 @@ def _make_view(number: int, evaluation: Evaluation) -> SimpleNamespace:
 
 
 def _describe_addition(row: dict) -> dict:
-    """An addition with the number of its cells, and its means in the range of the scores."""
+    """Returns an addition with the number of its cells, and its means in the scores' range."""
     low, high = row.get("range") or (0, 1)  # summaries of earlier versions do not have it
     means = {
         name: low + row[name] * (high - low)
@@ -203,10 +208,12 @@ def summarise_additions(evaluations: Sequence[Evaluation]) -> list[dict[str, Any
         additions = pd.DataFrame(list_added_models(evaluation.summary))
         if additions.empty:
             continue
-        additions = additions.reindex(columns=[*additions, *_NUMBERS.difference(additions.columns)])
-        additions[[*_NUMBERS]] = additions[[*_NUMBERS]].apply(pd.to_numeric)
-        for keys, group in additions.groupby(_BY, sort=False):
-            head = {"cache": evaluation.name, **dict(zip(_BY, keys, strict=True))}
+        additions = additions.reindex(
+            columns=[*additions, *_NUMBER_COLUMNS.difference(additions.columns)]
+        )
+        additions[[*_NUMBER_COLUMNS]] = additions[[*_NUMBER_COLUMNS]].apply(pd.to_numeric)
+        for keys, group in additions.groupby(_GROUP_COLUMNS, sort=False):
+            head = {"cache": evaluation.name, **dict(zip(_GROUP_COLUMNS, keys, strict=True))}
             rows.append(head | _summarise(group))
     return rows
 

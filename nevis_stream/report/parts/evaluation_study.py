@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.evaluation_plots import mark_budgets
-from nevis_stream.report.section import Across
+from nevis_stream.report.section import PageContents
 from nevis_stream.report.styles import Style, assign_styles
 from nevis_stream.report.summaries import Study
 from nevis_stream.report.templates import render
@@ -24,45 +24,47 @@ from nevis_stream.terminal import as_text
 TITLE = "Methods of evaluation: error against cost"
 MOST_LINES = 7
 MARK = "•"  # of what cannot be distinguished from the best
-_FEWEST = 2  # policies and predictors of a crossing that is drawn
+_FEWEST = 2  # policies, and predictors, that a crossing must have to be drawn
 
 
-def html(across: Across) -> Markup | None:
+def html(contents: PageContents) -> Markup | None:
     """Returns the curves, crossings and costs of each study; None where no study was given."""
-    if not across.studies:
+    if not contents.studies:
         return None
-    views = [_view(number, study) for number, study in enumerate(across.studies, start=1)]
+    views = [_make_view(number, study) for number, study in enumerate(contents.studies, start=1)]
     return Markup("").join(render("parts/evaluation_study.html", it=view) for view in views)
 
 
-def tables(across: Across) -> dict[str, pd.DataFrame]:
+def tables(contents: PageContents) -> dict[str, pd.DataFrame]:
     """Returns `study_cells`: a row for each study, matrix, method and budget."""
     rows = [
-        {"study": as_text(str(study.path)), "matrix": matrix["name"], **_named(study, cell)}
-        for study in across.studies
+        {"study": as_text(str(study.path)), "matrix": matrix["name"], **_add_names(study, cell)}
+        for study in contents.studies
         for matrix in study.summary["matrices"]
         for cell in matrix["cells"]
     ]
     return {"study_cells": pd.DataFrame(rows)}
 
 
-def figures(across: Across) -> dict[str, svg.Drawing]:
+def figures(contents: PageContents) -> dict[str, svg.Drawing]:
     """Returns `study_error_1_1`, `study_crossing_1_1`, …, by study and matrix."""
     return {
         name: drawing
-        for number, study in enumerate(across.studies, start=1)
+        for number, study in enumerate(contents.studies, start=1)
         for place, matrix in enumerate(study.summary["matrices"], start=1)
-        for name, drawing in _drawings(study, matrix, f"{number}_{place}").items()
+        for name, drawing in _make_drawings(study, matrix, f"{number}_{place}").items()
     }
 
 
-def _named(study: Study, cell: dict) -> dict:
+def _add_names(study: Study, cell: dict) -> dict:
     policy, predictor = study.summary["pairs"][cell["method"]]
     return {"method": cell["method"], "policy": policy, "predictor": predictor} | cell
 
 
-def _crossed_budget(study: Study, matrix: dict) -> int | None:
-    """The budget of the crossing that is drawn, the middle one; None where too few were crossed."""
+def _choose_crossed_budget(study: Study, matrix: dict) -> int | None:
+    """Returns the budget of the crossing that is drawn, the middle one; None where too few policies
+    or predictors were crossed.
+    """
     budgets = sorted({cell["budget"] for cell in matrix["cells"]})
     budget = budgets[len(budgets) // 2]
     cells = cross_methods(matrix, study.summary["pairs"], budget)
@@ -70,7 +72,7 @@ def _crossed_budget(study: Study, matrix: dict) -> int | None:
     return budget if min(sizes) >= _FEWEST else None
 
 
-def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]:
+def _make_drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]:
     drawn = choose_drawn_methods(matrix)
     drawings = {
         f"study_error_{number}": svg.Drawing(
@@ -80,7 +82,7 @@ def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]
             " error over splits.",
         )
     }
-    if (budget := _crossed_budget(study, matrix)) is not None:
+    if (budget := _choose_crossed_budget(study, matrix)) is not None:
         drawings[f"study_crossing_{number}"] = svg.Drawing(
             f"Policies and predictors on {matrix['name']}, n = {matrix['splits']} splits",
             lambda: plot_crossing(matrix, study.summary["pairs"], budget),
@@ -89,12 +91,12 @@ def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]
     return drawings
 
 
-def _view(number: int, study: Study) -> SimpleNamespace:
-    """What the template shows of one study."""
+def _make_view(number: int, study: Study) -> SimpleNamespace:
+    """Returns what the template shows of one study."""
     summary, matrices = study.summary, []
     for place, matrix in enumerate(summary["matrices"], start=1):
         ids = f"{number}_{place}"
-        pictures = svg.render_pictures(_drawings(study, matrix, ids))
+        pictures = svg.render_pictures(_make_drawings(study, matrix, ids))
         drawn = choose_drawn_methods(matrix)
         styles = assign_styles(drawn)
         matrices.append(
@@ -123,11 +125,11 @@ def choose_drawn_methods(matrix: Mapping[str, Any]) -> list[str]:
     methods = group_by_method(matrix)
     complete = max(len(cells) for cells in methods.values())
 
-    def mean_error(name: str) -> tuple[bool, float]:
+    def make_sort_key(name: str) -> tuple[bool, float]:
         logs = [math.log(max(cell["error"], 1e-9)) for cell in methods[name]]
         return len(logs) < complete, sum(logs) / len(logs)
 
-    return sorted(methods, key=mean_error)[:MOST_LINES]
+    return sorted(methods, key=make_sort_key)[:MOST_LINES]
 
 
 def plot_errors(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:

@@ -98,7 +98,7 @@ def html(section: Section) -> Markup | None:
     """Returns a graph, hubs, chains and a table for each method that starts tasks from earlier
     ones; None if none does.
     """
-    graphs = section.once(_make_graphs)
+    graphs = section.compute_once(_make_graphs)
     linked = [graph for graph in graphs if _has_edge(graph)]
     if not linked:
         return None
@@ -139,7 +139,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     that starts tasks from earlier ones, in the page's order.
     """
     styles = assign_domain_styles(task.domain for task in section.tasks)
-    linked = [graph for graph in section.once(_make_graphs) if _has_edge(graph)]
+    linked = [graph for graph in section.compute_once(_make_graphs) if _has_edge(graph)]
     drawings = {}
     for i, graph in enumerate(linked):
         name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
@@ -241,7 +241,7 @@ def plot_arcs(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
 
 
 def _measure_height(span: int, reach: int) -> float:
-    """How high an arc is, as a share of the highest that there may be."""
+    """Returns how high an arc is, as a fraction of the highest that there may be."""
     return 0.12 + 0.88 * span / reach
 
 

@@ -28,7 +28,7 @@ from nevis_stream.report.templates import render
 TITLE = "Forward transfer: learning a repeated data set"
 _FIRST = {"linewidth": 0.9, "marker": "o", "markersize": 4, "markerfacecolor": "none"}
 _LATER = {"linewidth": 2.2}
-Labelled = Sequence[tuple[str, Repeat]]
+LabelledRepeats = Sequence[tuple[str, Repeat]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RepeatedLearning:
 
 def html(section: Section) -> Markup | None:
     """Returns the curves and the table of FWT; None where no run met a data set twice."""
-    methods = section.once(_methods)
+    methods = section.compute_once(_measure_methods)
     if not methods:
         return None
     return render(
@@ -64,7 +64,7 @@ def html(section: Section) -> Markup | None:
         picture=svg.render_pictures(figures(section), section.number)["forward_transfer"],
         legend=[(section.styles[method.group.label], method.name) for method in methods],
         methods=methods,
-        repeats=list(_panels(methods)),
+        repeats=list(_group_repeats(methods)),
         reasons=[
             f"{m.group.label}, {r.tasks[1]}: {r.reason}"
             for m in methods
@@ -73,7 +73,7 @@ def html(section: Section) -> Markup | None:
             if r.reason
         ],
         published=PUBLISHED,
-        fwt=_fwt,
+        fwt=_format_transfer,
     )
 
 
@@ -92,8 +92,8 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
             "fwt": repeat.value,
             "reason": repeat.reason,
         }
-        for method in section.once(_methods)
-        for run, repeats in zip(_finished(method.group), method.runs, strict=True)
+        for method in section.compute_once(_measure_methods)
+        for run, repeats in zip(_list_finished(method.group), method.runs, strict=True)
         for repeat in repeats
     ]
     return {"forward_transfer": pd.DataFrame(rows)}
@@ -101,8 +101,8 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `forward_transfer`; nothing where no run met a data set twice."""
-    methods = section.once(_methods)
-    panels, names = _panels(methods), {method.group.label: method.name for method in methods}
+    methods = section.compute_once(_measure_methods)
+    panels, names = _group_repeats(methods), {method.group.label: method.name for method in methods}
     title = "Dev accuracy against steps when a data set is met first and when it is met again"
     caption = (
         "Each pair of lines is one run, n per method; no bands. Dev accuracy of the chosen trial."
@@ -111,14 +111,14 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return {"forward_transfer": drawing} if methods else {}
 
 
-def _finished(group: SeedGroup) -> list:
+def _list_finished(group: SeedGroup) -> list:
     return [run for run in group.runs if run.ledger.complete]
 
 
-def _methods(section: Section) -> list[RepeatedLearning]:
+def _measure_methods(section: Section) -> list[RepeatedLearning]:
     methods = []
     for group in section.groups:
-        runs = [measure_forward_transfer(run.ledger) for run in _finished(group)]
+        runs = [measure_forward_transfer(run.ledger) for run in _list_finished(group)]
         if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
             values = np.array([[repeat.value for repeat in run] for run in runs]).T
             methods.append(
@@ -129,7 +129,7 @@ def _methods(section: Section) -> list[RepeatedLearning]:
     return methods
 
 
-def _panels(methods: Sequence[RepeatedLearning]) -> dict[str, list[tuple[str, Repeat]]]:
+def _group_repeats(methods: Sequence[RepeatedLearning]) -> dict[str, list[tuple[str, Repeat]]]:
     panels: dict[str, list[tuple[str, Repeat]]] = {}
     for method in methods:
         for run in method.runs:
@@ -138,12 +138,12 @@ def _panels(methods: Sequence[RepeatedLearning]) -> dict[str, list[tuple[str, Re
     return panels
 
 
-def _fwt(value: float) -> str:
+def _format_transfer(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
 
 
 def plot_transfer(
-    repeats: Mapping[str, Labelled],
+    repeats: Mapping[str, LabelledRepeats],
     styles: Mapping[str, Style],
     names: Mapping[str, str],
 ) -> Figure:
@@ -167,15 +167,15 @@ def plot_transfer(
             look = {"loc": "left", "color": palette.ink(), "size": 9, "parse_math": False}
             axes.set_title(shorten(title), **look)
             for label, repeat in shown:
-                _draw(axes, repeat.curves[0], styles[label], _FIRST)
-                _draw(axes, repeat.curves[1], styles[label], _LATER | {"label": names[label]})
+                _draw_curve(axes, repeat.curves[0], styles[label], _FIRST)
+                _draw_curve(axes, repeat.curves[1], styles[label], _LATER | {"label": names[label]})
             axes.set_xlabel("training steps")
         for axes in grid[:, 0]:
             axes.set_ylabel("dev accuracy")
     return figure
 
 
-def _draw(axes, curve: Curve, style: Style, look: Mapping) -> None:
+def _draw_curve(axes, curve: Curve, style: Style, look: Mapping) -> None:
     if not curve:
         return
     steps, errors = zip(*sorted(curve), strict=True)

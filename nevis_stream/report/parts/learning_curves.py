@@ -24,22 +24,21 @@ from nevis_stream.report.templates import render
 
 TITLE = "Learning curves: dev error against steps"
 _COLUMNS = 5
-_WIDTH, _ROW, _FOOT = 8.4, 1.25, 0.65  # inches
+_WIDTH, _ROW_HEIGHT, _FOOT_HEIGHT = 8.4, 1.25, 0.65  # inches
 Curve = Sequence[tuple[float, float]]
-# finer than visible in a figure 200 pixels high
-_MOST_POINTS = 60
-_MOST_NAMES = 3
-_DIGITS = 5
+_MOST_POINTS = 60  # of a curve; more would not be visible in a figure 200 pixels high
+_MOST_NAMES = 3  # of runs that end equally low
+_DIGITS = 5  # of an error in the page's data
 
 
 def html(section: Section) -> Markup:
     """Returns a frame for each task and the data, which the page's script draws there."""
-    data = section.once(_data)
+    data = section.compute_once(_collect)
     return render(
         "parts/learning_curves.html",
         data=data,
         embedded=embed_json(data),
-        legend=_legend(section),
+        legend=_make_legend(section),
         number=section.number,
     )
 
@@ -51,17 +50,17 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, Drawing]:
     """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
-    data = section.once(_data)
+    data = section.compute_once(_collect)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
-    drawing = Drawing(TITLE, lambda: plot_curves(data | drawn, _legend(section)), "")
+    drawing = Drawing(TITLE, lambda: plot_curves(data | drawn, _make_legend(section)), "")
     return {"curves": drawing} if drawn["tasks"] else {}
 
 
-def _data(section: Section) -> dict:
+def _collect(section: Section) -> dict:
     return collect_curves([row.task_id for row in section.tasks], section.groups, section.styles)
 
 
-def _legend(section: Section) -> list[tuple]:
+def _make_legend(section: Section) -> list[tuple]:
     return [
         (section.styles[group.label], f"{group.label} (n = {len(group.runs)})")
         for group in section.groups
@@ -79,14 +78,14 @@ def plot_curves(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) ->
     columns = min(_COLUMNS, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     named = {name: make_line(style) for style, name in legend}
-    foot = _FOOT + measure_legend(named, _WIDTH)
-    height = rows * _ROW + foot
+    foot = _FOOT_HEIGHT + measure_legend(named, _WIDTH)
+    height = rows * _ROW_HEIGHT + foot
     # the constrained layout takes minutes for 106 panels
     figure = svg.make_figure(_WIDTH, height, layout=None)
     low, high = foot / height, 1 - 0.25 / height
     figure.subplots_adjust(left=0.06, right=0.98, bottom=low, top=high, wspace=0.32, hspace=0.75)
     for place, task in enumerate(tasks, start=1):
-        _panel(figure.add_subplot(rows, columns, place), task, data["runs"])
+        _draw_panel(figure.add_subplot(rows, columns, place), task, data["runs"])
     with svg.allow_any_script():
         style = {"ha": "center", "va": "top", "size": 8, "color": palette.ink()}
         tail = (
@@ -97,7 +96,7 @@ def plot_curves(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) ->
     return figure
 
 
-def _panel(axes, task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
+def _draw_panel(axes, task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
     svg.style_axes(axes)
     axes.set_title(task["name"], loc="left", size=6.5, color=palette.ink(), pad=2, parse_math=False)
     axes.tick_params(labelsize=5.5, pad=1.5)
@@ -142,7 +141,8 @@ def collect_curves(
     return {
         "runs": runs,
         "tasks": [
-            _task(name, [curves.get(name, []) for curves in curves_of_runs], runs) for name in tasks
+            _make_task(name, [curves.get(name, []) for curves in curves_of_runs], runs)
+            for name in tasks
         ],
     }
 
@@ -154,7 +154,7 @@ def embed_json(data: Any) -> Markup:
 
 
 def thin(curve: Curve) -> Curve:
-    """Returns at most 60 of a curve's points, the first and the last among them."""
+    """Returns at most `_MOST_POINTS` of a curve's points, the first and the last among them."""
     if len(curve) <= _MOST_POINTS:
         return curve
     last = len(curve) - 1
@@ -174,7 +174,9 @@ def find_lowest(ends: Mapping[str, float]) -> str:
     return f"lowest at the end {least}{', a tie' if len(level) > 1 else ''}: {names}"
 
 
-def _task(name: str, curves: Sequence[Curve], runs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _make_task(
+    name: str, curves: Sequence[Curve], runs: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
     places: dict[tuple, int] = {}
     lines, ends = [], {}
     for run, curve in enumerate(curves):

@@ -30,21 +30,21 @@ def html(section: Section) -> Markup:
         if row.leaked
     ]
     own = [group.label for group in section.groups if not group.runs[0].published]
-    rows = section.once(_beside)
+    rows = section.compute_once(_compare_with_published)
     learners = list(rows[0].published) if rows else []
     return render(
         "parts/per_task.html",
         section=section,
         gaps=gaps,
         leaks=leaks,
-        overlaps=_overlap_lines(section),
+        overlaps=_describe_overlaps(section),
         beside=rows,
         own=own,
         learners=learners,
     )
 
 
-def _overlap_lines(section: Section) -> list[str]:
+def _describe_overlaps(section: Section) -> list[str]:
     split = PROTOCOLS[section.header.protocol].split
     return [
         f"{row['task_id']}: of {row['samples']} {split} images {row['exact']} are in the train or"
@@ -78,7 +78,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
             for name in ("classes", "published_classes", "samples", "published_samples")
         }
         | {"other_data": row.data_difference}
-        for row in section.once(_beside)
+        for row in section.compute_once(_compare_with_published)
         for own in row.own
     ]
     return {
@@ -87,7 +87,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     }
 
 
-def _beside(section: Section) -> list[PublishedComparison]:
+def _compare_with_published(section: Section) -> list[PublishedComparison]:
     return compare_with_published(section.groups)
 
 

@@ -33,7 +33,7 @@ def html(section: Section) -> Markup:
         for name, shown in {"drawn": drawn, "lines": lines}.items()
     }
     markup = render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **named)
-    return markup + _fronts(section)
+    return markup + _render_fronts(section)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
@@ -62,7 +62,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     }
 
 
-def _fronts(section: Section) -> Markup:
+def _render_fronts(section: Section) -> Markup:
     learners = methods.group_points(section.methods)
     if not learners:
         return Markup("")
@@ -81,14 +81,16 @@ def _fronts(section: Section) -> Markup:
 
 
 def is_drawable(method: MethodPoint) -> bool:
-    """Whether a method has a place in the plane: its mean error is defined and its cost is
-    above zero."""
+    """Returns whether a method has a place in the plane: its mean error is defined and its cost is
+    above zero.
+    """
     return not math.isnan(method.error.mean) and method.paper_total.mean > 0
 
 
 def has_line(method: MethodPoint) -> bool:
-    """Whether a method is a line across the plane: its mean error is defined, but its cost is
-    unknown."""
+    """Returns whether a method is a line across the plane: its mean error is defined, but its cost
+    is unknown.
+    """
     return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
 
 
@@ -110,12 +112,12 @@ def plot_plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> F
         axes.errorbar(
             float(method.paper_total.mean),
             method.error.mean,
-            xerr=_bar(method.paper_total.std),
-            yerr=_bar(method.error.std),
+            xerr=_find_bar_length(method.paper_total.std),
+            yerr=_find_bar_length(method.error.std),
             marker=style.marker,
             markersize=7,
             color=palette.series(style.colour),
-            markerfacecolor=_fill(method, style),
+            markerfacecolor=_choose_fill(method, style),
             markeredgewidth=1.6,
             elinewidth=1.3,
             linestyle="none",
@@ -134,23 +136,23 @@ def plot_plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> F
             label=method.group.label,
         )
         line.set_dashes(style.dash or (1, 3))
-    _frame(axes, shown, [method.error.mean for method in lines])
+    _set_limits(axes, shown, [method.error.mean for method in lines])
     _draw_front(axes, shown)
     return figure
 
 
-def _fill(method: MethodPoint, style: Style) -> str:
-    """A hollow mark hides the line below it, so that a dominated point on a vertical piece of the
-    front does not look like a member.
+def _choose_fill(method: MethodPoint, style: Style) -> str:
+    """Returns the colour inside a mark. A hollow mark has that of the background, which hides the
+    line below it: a dominated point on a vertical piece of the front must not look like a member.
     """
     return palette.series(style.colour) if method.on_paper_front else palette.card()
 
 
-def _bar(std: float) -> float | None:
+def _find_bar_length(std: float) -> float | None:
     return None if math.isnan(std) or std == 0 else std
 
 
-def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
+def _set_limits(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
     costs = [float(method.paper_total.mean) for method in shown]
     spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
     low = min([*levels, *(m.error.mean - s for m, s in zip(shown, spreads, strict=True))])
@@ -163,7 +165,7 @@ def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
     shown_decades = decades + 2 * math.log10(margin)
     subs = next((s for s in _SUBS if len(s) * shown_decades <= _TICKS), (1,))
     axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=_TICKS))
-    svg.write_flops(axes.xaxis)
+    svg.format_flops_ticks(axes.xaxis)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 

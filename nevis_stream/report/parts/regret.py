@@ -24,7 +24,7 @@ from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "Regret: error above indep's, summed along the stream"
-_FLOPS, _EQUAL = "Training FLOPs minus indep's", "regret at equal compute"
+_FLOPS_TITLE, _EQUAL_COMPUTE_TITLE = "Training FLOPs minus indep's", "regret at equal compute"
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,21 @@ class _Curves:
     unmatched: Sequence[str]
 
     @property
-    def spent(self) -> list[list[float]]:
+    def extra_flops(self) -> list[list[float]]:
         """Training FLOPs minus indep's after each task, by method."""
         return [[value.mean for value in method.curve] for method in self.flops]
 
-    def panels(self) -> dict[str, list[Panel]]:
-        """The panels of each figure that has a curve; FLOPs are drawn if any differ."""
+    def make_panels(self) -> dict[str, list[Panel]]:
+        """Returns the panels of each figure that has a curve, by the figure's name; FLOPs are drawn
+        if any differ from indep's.
+        """
         summed = "summed error − indep's"
         regrets = [Panel(title, summed, curves) for title, curves in self.same_budget.items()]
         compute = [
             Panel(title, f"{summed}, equal FLOPs", curves)
             for title, curves in self.equal_compute.items()
         ]
-        if any(map(any, self.spent)):
+        if any(map(any, self.extra_flops)):
             title, label = "FLOPs, whole stream", "training FLOPs − indep's"
             compute.insert(0, Panel(title, label, self.flops, in_flops=True))
         figures = {"regret": regrets, "regret_and_compute": compute}
@@ -92,7 +94,7 @@ class _Curves:
 
 def html(section: Section) -> Markup | None:
     """Returns the curves and a table of their ends, or why there is none; None for indep alone."""
-    curves = section.once(_make_curves)
+    curves = section.compute_once(_make_curves)
     if not curves.flops:
         return None
     by_title = [*curves.same_budget.items(), *curves.equal_compute.items()]
@@ -119,7 +121,7 @@ def html(section: Section) -> Markup | None:
         headings=[(title, unit) for (title, _), unit in zip(by_title, units, strict=True)],
         compute_title=_make_compute_title(curves),
         equal_compute=bool(curves.equal_compute),
-        same_flops=any(curves.spent) and not any(map(any, curves.spent)),
+        same_flops=any(curves.extra_flops) and not any(map(any, curves.extra_flops)),
         rows=rows,
         reasons=list(dict.fromkeys([*reasons, *curves.unmatched])),
     )
@@ -139,7 +141,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `regret` and `regret_and_compute`; without a curve, nothing."""
-    curves = section.once(_make_curves)
+    curves = section.compute_once(_make_curves)
     titles = {"regret": TITLE, "regret_and_compute": _make_compute_title(curves)}
     lines = f"Line: mean over the n seeds of a method{{}}. Bands: {svg.OVER_SEEDS}. Zero: indep."
     captions = {
@@ -152,12 +154,12 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
             lambda panels=panels: plot_regret(panels, section.styles),
             captions[name],
         )
-        for name, panels in curves.panels().items()
+        for name, panels in curves.make_panels().items()
     }
 
 
 def _make_compute_title(curves: _Curves) -> str:
-    return f"{_FLOPS}, and {_EQUAL}" if curves.equal_compute else _FLOPS
+    return f"{_FLOPS_TITLE}, and {_EQUAL_COMPUTE_TITLE}" if curves.equal_compute else _FLOPS_TITLE
 
 
 def _make_curves(section: Section) -> _Curves:
@@ -181,14 +183,16 @@ def _make_curves(section: Section) -> _Curves:
 def _make_curves_by_part(
     section: Section, groups: Sequence[SeedGroup], find: Find = find_reference
 ) -> dict[str, Sequence[MethodRegret]]:
-    """Curves by panel title; the whole stream only if it is more than the judged part."""
+    """Returns curves by panel title, over the judged tasks, and over the whole stream if it has
+    more.
+    """
     judged, whole = (
         [average_regret(group, section.runs, part, find) for group in groups]
         for part in (True, False)
     )
-    panels = {f"Judged tasks (n = {section.judged})": judged}
+    panels = {f"Judged tasks (n = {section.judged_tasks})": judged}
     tasks = len(section.tasks)
-    return panels | ({f"Whole stream (n = {tasks})": whole} if tasks > section.judged else {})
+    return panels | ({f"Whole stream (n = {tasks})": whole} if tasks > section.judged_tasks else {})
 
 
 def _are_same(curve: MethodRegret, other: MethodRegret) -> bool:
@@ -222,7 +226,7 @@ def plot_regret(panels: Sequence[Panel], styles: Mapping[str, Style]) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if count < 3 else 5))
         axes.set_xlim(left=0)
         if panel.in_flops:
-            svg.write_flops(axes.yaxis)
+            svg.format_flops_ticks(axes.yaxis)
     return figure
 
 

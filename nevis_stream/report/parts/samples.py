@@ -67,13 +67,13 @@ def html(section: Section) -> Markup:
     """
     long_stream = len(section.tasks) > _MANY
     methods, most = (_MANY_METHODS, _MANY_IMAGES) if long_stream else (_FEW_METHODS, _FEW_IMAGES)
-    shown = section.once(_list_runs)[:methods]
+    shown = section.compute_once(_list_runs)[:methods]
     images = [
         (task, find_sheet(place))
         for place, task in enumerate(_list_images(section, shown, most, small=long_stream))
     ]
     seeds = [(label, run.header.seed) for label, run in shown]
-    more = len(section.once(_list_runs)) > len(shown)
+    more = len(section.compute_once(_list_runs)) > len(shown)
     return render(
         "parts/samples.html",
         number=section.number,
@@ -104,14 +104,18 @@ def figures(section: Section) -> dict[str, Drawing]:
     mistakes, two methods.
     """
     return draw_sheets(
-        _list_images(section, section.once(_list_runs)[:_FEW_METHODS], _FEW_IMAGES, small=False)
+        _list_images(
+            section, section.compute_once(_list_runs)[:_FEW_METHODS], _FEW_IMAGES, small=False
+        )
     )
 
 
 def _list_images(
     section: Section, shown: Sequence[tuple[str, Run]], most: int, small: bool
 ) -> list[TaskImages]:
-    """Every task's pictures, those of mistakes by these runs; small ones have fewer colours."""
+    """Returns every task's pictures, with at most `most` mistakes of each of these runs; small ones
+    have fewer colours.
+    """
     images = []
     for task in section.tasks:
         mistakes_of = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
@@ -121,8 +125,8 @@ def _list_images(
 
 
 def _list_runs(section: Section) -> list[tuple[str, Run]]:
-    """(label, first run with mistakes) of the methods, that with the lowest mean error first, those
-    without a point last.
+    """Returns (label, first run with mistakes) of the methods, that with the lowest mean error
+    first, those without a mean error last.
     """
     ranked = sorted(section.methods, key=lambda method: (method.error.n == 0, method.error.mean))
     runs = []
@@ -165,13 +169,13 @@ def _draw_sheet(shown: Sequence[TaskImages]) -> Figure:
     top = height = sum(map(_measure_height, shown))
     figure = svg.make_figure(_WIDTH, height, layout=None)
     for task in shown:
-        _write(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
+        _write_text(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
         top -= _HEADING
         if task.training:
             _draw_row(figure, task.training, top)
             top -= _ROW
         for label, mistakes in task.mistakes:
-            _write(
+            _write_text(
                 figure,
                 _MARGIN,
                 top,
@@ -184,7 +188,7 @@ def _draw_sheet(shown: Sequence[TaskImages]) -> Figure:
                 _draw_row(figure, mistakes.picture, top)
                 for place, words in enumerate(mistakes.captions[:_PER_ROW]):
                     left = _MARGIN + place * _measure_pitch()
-                    _write(
+                    _write_text(
                         figure,
                         left,
                         top - _ROW + 0.01,
@@ -209,12 +213,12 @@ def _wrap_caption(words: str) -> list[str]:
 
 
 def _measure_captions(mistakes: Mistakes) -> float:
-    """Inches below its images: captions and a gap."""
+    """Returns the inches that captions and a gap take below their images."""
     return _LINE * max(len(_wrap_caption(words)) for words in mistakes.captions) + 0.12
 
 
 def _measure_pitch() -> float:
-    """Inches from image to image."""
+    """Returns the inches from image to image."""
     return (_WIDTH - 2 * _MARGIN) / _PER_ROW
 
 
@@ -229,7 +233,7 @@ def _draw_row(figure: Figure, address: str, top: float) -> None:
     axes.set_axis_off()
 
 
-def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
+def _write_text(figure: Figure, left: float, top: float, text: str, **style) -> None:
     width, height = figure.get_size_inches()
     place = {"x": left / width, "y": top / height, "va": "top", "ha": "left"}
     with svg.allow_any_script():

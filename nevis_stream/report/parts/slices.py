@@ -22,7 +22,9 @@ DRAWN = 6  # methods beyond these would hide each other
 
 def html(section: Section) -> Markup | None:
     """Returns the figure and the table; None where no run is finished."""
-    by_method = {label: each for label, each in section.once(_slices).items() if each}
+    by_method = {
+        label: each for label, each in section.compute_once(_compare_slices).items() if each
+    }
     if not by_method:
         return None
     drawn = _select_drawn(section)
@@ -34,11 +36,11 @@ def html(section: Section) -> Markup | None:
         for label, each in by_method.items()
     }
     rows = [(*name, [by_name[label].get(name) for label in by_method]) for name in names]
-    able = [label for label, each in by_method.items() if _has_difference(each)]
+    with_difference = [label for label, each in by_method.items() if _has_difference(each)]
     remarks = [
         f"{label}: {each[0].reason}"
         for label, each in by_method.items()
-        if label not in able and each[0].reason
+        if label not in with_difference and each[0].reason
     ]
     return render(
         "parts/slices.html",
@@ -46,7 +48,7 @@ def html(section: Section) -> Markup | None:
         split=PROTOCOLS[section.header.protocol].split,
         picture=svg.render_pictures(figures(section), section.number).get("slices"),
         legend=[(section.styles[label], label) for label in drawn],
-        undrawn=[label for label in able if label not in drawn],
+        undrawn=[label for label in with_difference if label not in drawn],
         labels=list(by_method),
         rows=rows,
         remarks=remarks,
@@ -55,7 +57,7 @@ def html(section: Section) -> Markup | None:
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `slices`: one row per method and slice."""
-    return {"slices": make_table(section.once(_slices), section.groups)}
+    return {"slices": make_table(section.compute_once(_compare_slices), section.groups)}
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
@@ -70,7 +72,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return {"slices": drawing} if drawn else {}
 
 
-def _slices(section: Section) -> dict[str, list[Slice]]:
+def _compare_slices(section: Section) -> dict[str, list[Slice]]:
     return {group.label: compare_slices(group, section.runs) for group in section.groups}
 
 
@@ -82,12 +84,14 @@ def _select_drawn(section: Section) -> dict[str, Sequence[Slice]]:
     """Returns the slices of the methods with the lowest mean errors that have a difference, in the
     page's order, without those by part of the stream.
     """
-    by_method = section.once(_slices)
-    able = [method for method in section.methods if _has_difference(by_method[method.group.label])]
-    best = sorted(able, key=lambda m: math.inf if math.isnan(m.error.mean) else m.error.mean)[
-        :DRAWN
+    by_method = section.compute_once(_compare_slices)
+    with_difference = [
+        method for method in section.methods if _has_difference(by_method[method.group.label])
     ]
-    labels = [method.group.label for method in able if method in best]
+    best = sorted(
+        with_difference, key=lambda m: math.inf if math.isnan(m.error.mean) else m.error.mean
+    )[:DRAWN]
+    labels = [method.group.label for method in with_difference if method in best]
     return {
         label: [cell for cell in by_method[label] if cell.dimension != "part of the stream"]
         for label in labels
@@ -113,7 +117,7 @@ def plot_slices(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Sty
             label: [cell for cell in cells if cell.dimension == dimension]
             for label, cells in methods.items()
         }
-        _panel(axes, panel, styles)
+        _draw_panel(axes, panel, styles)
         axes.set_title(dimension, loc="left", color=palette.ink(), size=10)
     for axes in grid.flat[len(dimensions) :]:
         axes.set_visible(False)
@@ -122,7 +126,7 @@ def plot_slices(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Sty
     return figure
 
 
-def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> None:
+def _draw_panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> None:
     svg.style_axes(axes)
     axes.axhline(0, color=palette.ink(), linewidth=1)
     names = list(dict.fromkeys(cell.name for cells in panel.values() for cell in cells))
@@ -138,8 +142,8 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
             [names.index(cell.name) + shift for cell in shown],
             [cell.difference for cell in shown],
             yerr=[
-                [_bar(cell.difference - cell.low) for cell in shown],
-                [_bar(cell.high - cell.difference) for cell in shown],
+                [_clip_length(cell.difference - cell.low) for cell in shown],
+                [_clip_length(cell.high - cell.difference) for cell in shown],
             ],
             color=palette.series(style.colour),
             marker=style.marker,
@@ -170,5 +174,5 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
         )
 
 
-def _bar(length: float) -> float:
+def _clip_length(length: float) -> float:
     return 0.0 if math.isnan(length) else max(length, 0.0)

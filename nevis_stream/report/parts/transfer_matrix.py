@@ -15,25 +15,25 @@ from nevis_stream.analysis.transfer_matrix import (
 )
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
-from nevis_stream.report.section import Across
+from nevis_stream.report.section import PageContents
 from nevis_stream.report.styles import assign_domain_styles
 from nevis_stream.report.templates import render
 from nevis_stream.terminal import as_text
 
 TITLE = "Transfer matrix: gain from each earlier task"
 _SIDE = 8.8  # inches
-_NAMED, _VALUED = 40, 12  # tasks up to which names and values are written
+_NAMED, _VALUED = 40, 12  # the most tasks whose names, and values, are written
 
 
-def html(across: Across) -> Markup | None:
+def html(contents: PageContents) -> Markup | None:
     """Returns each matrix as a heat map with its best sources; None where no directory of a matrix
     was given.
     """
-    if not across.matrices:
+    if not contents.matrices:
         return None
     views = []
     for matrix, picture in zip(
-        across.matrices, svg.render_pictures(figures(across)).values(), strict=True
+        contents.matrices, svg.render_pictures(figures(contents)).values(), strict=True
     ):
         styles = assign_domain_styles(matrix.domains.values())
         legend = [(style, domain) for domain, style in styles.items()]
@@ -45,7 +45,7 @@ def html(across: Across) -> Markup | None:
     return render("parts/transfer_matrix.html", views=views)
 
 
-def tables(across: Across) -> dict[str, pd.DataFrame]:
+def tables(contents: PageContents) -> dict[str, pd.DataFrame]:
     """Returns `transfer_matrix` (the pairs), `transfer_targets` and `transfer_sources` of all
     matrices.
     """
@@ -54,10 +54,10 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
         "transfer_targets": tabulate_best_sources,
         "transfer_sources": tabulate_sources,
     }
-    return {name: _join(across, frame) for name, frame in frames.items() if across.matrices}
+    return {name: _join(contents, frame) for name, frame in frames.items() if contents.matrices}
 
 
-def figures(across: Across) -> dict[str, svg.Drawing]:
+def figures(contents: PageContents) -> dict[str, svg.Drawing]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
     return {
         f"transfer_matrix_{to_letters(i)}": svg.Drawing(
@@ -65,18 +65,21 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
             lambda matrix=matrix: plot_heat_map(matrix),
             "Cell: one run (n = 1); no bands.",
         )
-        for i, matrix in enumerate(across.matrices)
+        for i, matrix in enumerate(contents.matrices)
     }
 
 
-def _join(across: Across, frame) -> pd.DataFrame:
+def _join(contents: PageContents, frame) -> pd.DataFrame:
     names = ("stream", "stream_digest", "seed")
     heads = [
         {"matrix": as_text(str(matrix.path))} | {name: matrix.facts.get(name, "") for name in names}
-        for matrix in across.matrices
+        for matrix in contents.matrices
     ]
     return pd.concat(
-        [frame(matrix).assign(**head) for matrix, head in zip(across.matrices, heads, strict=True)]
+        [
+            frame(matrix).assign(**head)
+            for matrix, head in zip(contents.matrices, heads, strict=True)
+        ]
     )
 
 

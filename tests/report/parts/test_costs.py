@@ -49,7 +49,7 @@ def test_the_page_has_the_mean_over_finished_runs(tmp_path):
 
 def test_an_unfinished_method_shows_what_its_furthest_run_has_cost(tmp_path):
     paths = written(tmp_path, RUN.but(events=3), RUN.but(seed=1, events=5, flops=2000))
-    (method,) = costs._methods(Section(1, read_runs(paths)[0]))
+    (method,) = costs._average_methods(Section(1, read_runs(paths)[0]))
     # 2 trials of 4,000 FLOPs: not halved by the run that is not there yet
     assert method.by_task["task_002"] > 8000
     assert method.parts["train"] == 2000 + 4000 + 6000
