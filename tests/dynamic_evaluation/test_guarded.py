@@ -171,7 +171,7 @@ def test_what_few_answers_leave_possible_is_in_the_interval(evaluator, monkeypat
     possible = np.array([0.05, 0.1, 0.5, 0.9, 0.95])
     monkeypatch.setattr(
         guarded.GuardedPosterior,
-        "quantiles",
+        "compute_quantiles",
         lambda self, answers, screening, ctx: np.repeat(
             possible[:, None], len(answers.values), axis=1
         ),
