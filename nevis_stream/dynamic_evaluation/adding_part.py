@@ -432,7 +432,7 @@ def _format_spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any
     """Returns the entries of a record for a budget in prices of samples, given values [n]."""
     if prices is None:
         return {}
-    spending = prices.spending(np.flatnonzero(is_observed(values)))
+    spending = prices.compute_spending(np.flatnonzero(is_observed(values)))
     return {
         "unit": spending.unit,
         "priced_budget": spending.budget,

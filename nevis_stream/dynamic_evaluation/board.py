@@ -16,7 +16,7 @@ from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.values import ValueRange
-from nevis_stream.queries.prices import Prices, check_prices, parse_budget
+from nevis_stream.queries.prices import Prices, parse_budget, parse_prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.tables import read_rows, read_table
 
@@ -217,7 +217,7 @@ def convert_budget(board: Board, budget: int | str, prices: PricesGiven) -> int 
                 f" of {unit}; or a column {unit} in a table with one row per cell."
             )
         prices = board.prices[unit]
-    return Prices(unit, check_prices(prices, board.samples, unit), amount)
+    return Prices(unit, parse_prices(prices, board.samples, unit), amount)
 
 
 def read_prices(path: Path, cache: EvaluationCache, unit: str) -> dict[str, float]:

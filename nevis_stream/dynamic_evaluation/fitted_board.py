@@ -98,7 +98,7 @@ class FittedBoard:
             answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers
             for count in response.list_padded_lengths(budget - 1):
                 self._evaluator.predict(answers.first(count), budget)
-        return prices and prices.spending(answers.samples[0])
+        return prices and prices.compute_spending(answers.samples[0])
 
     def next_query(self, query: Query, values: np.ndarray, asked: np.ndarray) -> Query:
         """Returns the cells to ask next, [1, b].

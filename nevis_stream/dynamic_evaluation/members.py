@@ -155,7 +155,7 @@ def fit(
     many, abilities = response.fit(known, FACTORS, key, ctx)
     values, mask = jnp.asarray(fill_unknown(known)), jnp.asarray(is_observed(known))
     leftover, rows = ctx.jit(_describe_known)(values, mask, two, ability, many, abilities)
-    items = {"two": response.as_tree(two), "many": response.as_tree(many)}
+    items = {"two": response.make_tree(two), "many": response.make_tree(many)}
     return items | {"leftover": list(leftover), "rows": rows}
 
 

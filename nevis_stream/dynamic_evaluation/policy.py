@@ -43,7 +43,7 @@ Key = jax.Array | None
 
 def make_price_tree(prices: Prices | None) -> Tree:
     """Returns the part of a policy's tree that keeps prices; {} without prices."""
-    return {} if prices is None else {"prices": prices.as_tree()}
+    return {} if prices is None else {"prices": prices.make_tree()}
 
 
 def read_prices(tree: Tree) -> Prices | None:

@@ -290,7 +290,7 @@ def fit(
     return items, abilities
 
 
-def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
+def make_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
     """Returns a posterior as a tree that can be saved; `Items(**tree)` gives the posterior back."""
     return {"mean": posterior.mean, "covariance": posterior.covariance}
 

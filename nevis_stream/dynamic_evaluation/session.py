@@ -251,7 +251,7 @@ class Session:
         model = self._find_model(model)
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
-        with self.log.asking(wait=True):
+        with self.log.lock_rounds(wait=True):
             track = self.track(model)
             if self._has_ended(track):
                 return []
@@ -335,7 +335,7 @@ class Session:
             self._find_model(name): check_answers(each, self._columns, self.ends, scores, place)
             for name, each in answers.items()
         }
-        with self.log.answering():
+        with self.log.lock_answers():
             new = {
                 model: self.log.select_new(
                     of_model,
@@ -380,7 +380,7 @@ class Session:
 
     def _estimate(self, track: Track, population: Population | None = None) -> Estimate:
         seen, failed, prices = track.answered, track.failed, self._prices
-        spending = prices and prices.spending(track.answered_query.samples[0])
+        spending = prices and prices.compute_spending(track.answered_query.samples[0])
         if not seen.any():
             return Estimate(np.nan, reason=NO_ANSWER, failed=failed, spending=spending)
         final = track.is_complete(self.settings.budget) and not self.stopping.by_interval

@@ -25,7 +25,7 @@ from nevis_stream.estimation.betting import CANDIDATES, compute_confidence_seque
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide, share_answers
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Query
-from nevis_stream.queries.prices import Prices, show
+from nevis_stream.queries.prices import Prices, format_amount
 from nevis_stream.queries.samples import SampleFacts, is_observed, place_centres
 from nevis_stream.seeds import generator
 
@@ -416,5 +416,5 @@ class Stopping:
             )
         cost = ""
         if settings.unit is not None:
-            cost = f" ({show(settings.amount or 0, settings.unit)} at most)"
+            cost = f" ({format_amount(settings.amount or 0, settings.unit)} at most)"
         return f"ends after {budget} of each model{cost}; its interval holds at that number"

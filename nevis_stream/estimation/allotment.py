@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.prices import Prices, show
+from nevis_stream.queries.prices import Prices, format_amount
 
 # of the highest to the lowest price of a class: narrow classes leave less of the budget unspent,
 # but each takes a draw
@@ -49,8 +49,8 @@ def allot(prices: Prices, stages: int) -> Allotment:
     each, budget = prices.each, prices.budget
     if (highest := float(each.max())) > budget:
         raise BadInput(
-            f"a budget of {show(budget, prices.unit)}: there are samples that cost"
-            f" {show(highest, prices.unit)}, and each must have a chance to be drawn."
+            f"a budget of {format_amount(budget, prices.unit)}: there are samples that cost"
+            f" {format_amount(highest, prices.unit)}, and each must have a chance to be drawn."
         )
     if each.sum() <= budget:
         return Allotment(np.zeros(len(each), np.int64), np.array([[len(each)]]))

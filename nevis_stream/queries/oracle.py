@@ -26,7 +26,8 @@ class Cost:
     """A cost.
 
     Attributes:
-      flops: of the models that answered and of the method itself; None if unknown.
+      flops: floating-point operations of the models that answered and of the method itself; None if
+        unknown.
       labels: number of labels that were bought.
       uncounted: names of computations whose FLOPs are not counted.
     """
@@ -107,11 +108,11 @@ class Responses:
         return self.query.samples
 
     def first(self, count: int) -> "Responses":
-        """Returns the first answers of each model, [m, count]; their cost is not known apart."""
+        """Returns the first answers of each model, [m, count], without their cost."""
         return self._take(np.arange(len(self.values)), slice(count))
 
     def of(self, models: np.ndarray) -> "Responses":
-        """Returns the answers of some models, int64 rows; their cost is not known apart."""
+        """Returns the answers of some models, int64 rows, without their cost."""
         return self._take(models, slice(None))
 
     def _take(self, models: np.ndarray, columns: slice) -> "Responses":
@@ -126,7 +127,7 @@ class Responses:
         return Responses(query, self.values[models][:, columns])
 
     def valid(self) -> "Responses":
-        """Returns the labels that are known, of one model."""
+        """Returns the answers that have a label, where answers are labels and of one model."""
         known = self.values[0] != NO_LABEL
         if known.all():
             return self
@@ -147,11 +148,11 @@ class Responses:
 
 
 class Oracle(Protocol):
-    """Answers for m models, with the cost of the answers."""
+    """A function that answers queries of m models."""
 
     def __call__(self, query: Query) -> Responses:
-        """Returns the values of the cells, 255 or NaN (or None) where there is no answer; BadInput
-        if one was asked before.
+        """Returns the values of the cells, 255 or NaN (or None) where there is no answer, and what
+        they cost; BadInput if a cell was asked before.
         """
         ...
 
@@ -159,12 +160,13 @@ class Oracle(Protocol):
 def ask_checked(
     oracle: Oracle, query: Query, scores: bool = False, classes: int | None = None
 ) -> Responses:
-    """Asks for some samples of one model and checks the answers: only a valid number is one.
+    """Asks for some samples of one model and returns the answers if they are valid numbers.
+
+    If the oracle raises, the cells are asked one at a time: those that raise again have no answer,
+    and after `MOST_WITHOUT_ANSWER` in a row without one the others are not asked.
 
     Args:
-      oracle: may return anything for a cell that is no number (255, NaN, None, a text), or raise:
-        then its cells are asked one at a time, those that raise again have no answer, and after
-        `MOST_WITHOUT_ANSWER` in a row the others are not asked.
+      oracle: may return 255, NaN, None or a text for a cell without an answer.
       query: int64[1, b].
       scores: whether values are scores in [0, 1] instead of outcomes.
       classes: if values are labels, the number of classes.
@@ -174,7 +176,8 @@ def ask_checked(
       int32[1, b] with `NO_LABEL`.
 
     Raises:
-      BadInput: there are too few or too many values, or they are of other cells.
+      BadInput: there are too few or too many values, they are of other cells, or a number is none
+        of the valid values.
     """
     try:
         answers = oracle(query)
@@ -182,10 +185,10 @@ def ask_checked(
         raise
     except Exception as error:
         if query.samples.size > 1:
-            return _one_at_a_time(oracle, query, scores, classes)
+            return _ask_one_at_a_time(oracle, query, scores, classes)
         message = f"no answer to sample {query.samples[0, 0]}: {type(error).__name__}: {error}"
         warnings.warn(message, RunWarning, stacklevel=2)
-        return _no_answers(query, scores, classes)
+        return _make_no_answers(query, scores, classes)
     values, shape = check_numbers(answers.values), query.samples.shape
     if values.shape != shape or not np.array_equal(answers.query.samples, query.samples):
         raise BadInput(
@@ -219,10 +222,10 @@ def ask_checked(
     return dataclasses.replace(answers, query=query, values=checked, cost=cost)
 
 
-def _one_at_a_time(oracle: Oracle, query: Query, scores: bool, classes: int | None) -> Responses:
-    """Returns the answers to cells of which an `Oracle` raises if it is asked for all; those after
-    `MOST_WITHOUT_ANSWER` in a row without an answer are not asked.
-    """
+def _ask_one_at_a_time(
+    oracle: Oracle, query: Query, scores: bool, classes: int | None
+) -> Responses:
+    """Returns the answers to cells that could not be asked together; see `ask_checked`."""
     columns, parts, failures = query.samples.shape[1], [], 0
     for k in range(columns):
         parts.append(ask_checked(oracle, Query(query.samples[:, k : k + 1]), scores, classes))
@@ -232,12 +235,12 @@ def _one_at_a_time(oracle: Oracle, query: Query, scores: bool, classes: int | No
         if failures == MOST_WITHOUT_ANSWER and (rest := columns - k - 1):
             message = f"{failures} samples in a row have no answer, so {rest:,} more are not asked."
             warnings.warn(message, RunWarning, stacklevel=3)
-            parts.append(_no_answers(Query(query.samples[:, k + 1 :]), scores, classes))
+            parts.append(_make_no_answers(Query(query.samples[:, k + 1 :]), scores, classes))
             break
     return dataclasses.replace(functools.reduce(Responses.then, parts), query=query)
 
 
-def _no_answers(query: Query, scores: bool, classes: int | None) -> Responses:
+def _make_no_answers(query: Query, scores: bool, classes: int | None) -> Responses:
     if classes is not None:
         return Responses(query, np.full(query.samples.shape, NO_LABEL, np.int32))
     return Responses(query, make_unknown_cells(query.samples.shape, scores), Cost(None))
@@ -251,7 +254,8 @@ def check_numbers(values: Any) -> np.ndarray:
     if array.dtype.kind in "biuf":
         return np.asarray(array, np.float64)
     array = np.array(values, object)  # else numbers beside a text would become texts
-    return np.array([_number(value) for value in array.ravel()], np.float64).reshape(array.shape)
+    numbers = np.array([_parse_number(value) for value in array.ravel()], np.float64)
+    return numbers.reshape(array.shape)
 
 
 def numbers_of_each(values: Any, count: int) -> np.ndarray:
@@ -269,7 +273,7 @@ def numbers_of_each(values: Any, count: int) -> np.ndarray:
     return numbers
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     if isinstance(value, str | bytes):
         return np.nan
     try:

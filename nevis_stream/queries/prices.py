@@ -49,9 +49,9 @@ class Prices:
     Attributes:
       unit: one of `UNITS`.
       each: float64[n], above 0.
-      budget: in this unit.
-      stakes: float64[n], each sample's weight in the mean times the spread of its values among the
-        known models; empty if it is not known yet.
+      budget: what may be spent on each model, in this unit.
+      stakes: float64[n], each sample's weight in the mean times the standard deviation of its
+        values among the known models; empty if it is not known yet.
     """
 
     unit: str
@@ -59,8 +59,8 @@ class Prices:
     budget: float
     stakes: np.ndarray = field(default_factory=lambda: np.empty(0))
 
-    def as_tree(self) -> dict[str, Any]:
-        """Returns the arguments as arrays and JSON scalars."""
+    def make_tree(self) -> dict[str, Any]:
+        """Returns the attributes by name, arrays and JSON scalars: `Prices(**tree)` reads them."""
         return {
             "unit": self.unit,
             "each": self.each,
@@ -84,13 +84,13 @@ class Prices:
         count = int(np.searchsorted(np.cumsum(self.each[order]), self.budget, side="right"))
         if not count:
             raise BadInput(
-                f"a budget of {show(self.budget, self.unit)} does not buy the sample that tells"
-                f" most for its price, {show(float(self.each[order[0]]), self.unit)}."
+                f"a budget of {format_amount(self.budget, self.unit)} does not buy the sample that"
+                f" tells most for its price, {format_amount(self.each[order[0]], self.unit)}."
             )
         return count
 
-    def spending(self, asked: np.ndarray) -> "Spending":
-        """Returns what samples cost together, int64[k]."""
+    def compute_spending(self, asked: np.ndarray) -> "Spending":
+        """Returns what the samples that gave an answer, int64[k] columns, cost together."""
         spent = float(self.each[asked].sum())
         return Spending(self.unit, self.budget, spent, float(self.each.sum()) - spent)
 
@@ -117,20 +117,20 @@ class Spending:
         >>> print(Spending("tokens", 20000, 18500, 981500))
         spent 18,500 of 20,000 tokens, saved 981,500
         """
-        spent, budget, saved = map(_amount, (self.spent, self.budget, self.saved))
+        spent, budget, saved = map(_format_number, (self.spent, self.budget, self.saved))
         return f"spent {spent} of {budget} {self.unit}, saved {saved}"
 
 
-def show(amount: float, unit: str) -> str:
+def format_amount(amount: float, unit: str) -> str:
     """Returns an amount with its unit, for people."""
-    return f"{_amount(amount)} {unit}"
+    return f"{_format_number(amount)} {unit}"
 
 
-def _amount(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
 
 
-def check_prices(
+def parse_prices(
     prices: Mapping[Any, Any] | Sequence[float] | np.ndarray, samples: Sequence[Any], unit: str
 ) -> np.ndarray:
     """Returns the price of each sample, float64[n].

@@ -25,12 +25,12 @@ UNKNOWN = 255
 
 
 def is_observed(matrix: np.ndarray) -> np.ndarray:
-    """Returns which cells are known, bool of the matrix's shape."""
+    """Returns which cells of uint8 outcomes or float scores are known, bool of the same shape."""
     return ~np.isnan(matrix) if matrix.dtype.kind == "f" else matrix != UNKNOWN
 
 
 def fill_unknown(matrix: np.ndarray) -> np.ndarray:
-    """Returns the values as float32, 0 where unknown."""
+    """Returns outcomes or scores as float32 of the same shape, 0 where unknown."""
     return np.where(is_observed(matrix), matrix, 0).astype(np.float32)
 
 
@@ -54,7 +54,7 @@ def check_outcomes(matrix: np.ndarray) -> np.ndarray:
     """Returns the matrix unchanged if it is one of outcomes.
 
     Raises:
-      BadInput: not uint8[m, n] of 0, 1 and 255, or empty.
+      BadInput: it is not uint8[m, n] of 0, 1 and 255, or it is empty.
     """
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.dtype != np.uint8 or not matrix.size:
@@ -76,7 +76,8 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
     """Returns the matrix unchanged if it is one of outcomes or of scores.
 
     Raises:
-      BadInput: neither uint8[m, n] of 0, 1 and 255 nor float[m, n] in [0, 1] with NaN, or empty.
+      BadInput: it is neither uint8[m, n] of 0, 1 and 255 nor float[m, n] in [0, 1] with NaN, or it
+        is empty.
     """
     matrix = np.asarray(matrix)
     if matrix.dtype.kind != "f" or matrix.ndim != 2 or not matrix.size:
@@ -94,8 +95,9 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
 def sum_columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each column's sum over known cells, float64[n], and their number, int64[n].
 
-    Confidences are rounded to float16, as a cache stores them: then their sums in float64 are
-    exact, in any order of the rows.
+    Rows are outcomes, uint8[m, n], or confidences, float[m, n] in [0, 1] with NaN. Confidences are
+    rounded to float16, as a cache stores them: then their sums in float64 are exact, in any order
+    of the rows.
     """
     rows = np.asarray(rows)
     if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
@@ -127,8 +129,8 @@ class SampleFacts:
       lower: bool[n], whether lower values are better; None: higher ones are.
       unbounded: bool[n], whether the metric has no bounds, so that the range is only a scale; None:
         all have bounds.
-      dataset_weights: the weight of each data set in the overall mean; None: each sample has the
-        same weight.
+      dataset_weights: the weight of each data set, by name, in the overall mean; None: each sample
+        has the same weight.
       prices: of the samples, where the budget is in their unit.
       metric: str[n], of each column, where one prompt has columns of several metrics.
       prompt: int64[n], the prompt of each of these columns: one query answers all of them.
@@ -212,7 +214,7 @@ class SampleFacts:
             )
         ]
         if self.metric is not None and self.prompt is not None:
-            return _parts_of_metrics(self.metric, self.prompt, np.stack(ends))
+            return _divide_by_metrics(self.metric, self.prompt, np.stack(ends))
         kinds, kind = np.unique(np.stack(ends), axis=1, return_inverse=True)
         kind = kind.ravel()
         if kinds.shape[1] <= 1:
@@ -257,9 +259,14 @@ class Part:
         return self.low + value * (self.high - self.low)
 
 
-def _parts_of_metrics(metric: np.ndarray, prompt: np.ndarray, ends: np.ndarray) -> list[Part]:
-    """Returns a part for each metric of the prompts that have the same metrics, of the same kind:
-    first the one that is asked, which comes first in the cache, then the others.
+def _divide_by_metrics(metric: np.ndarray, prompt: np.ndarray, ends: np.ndarray) -> list[Part]:
+    """Divides prompts by which metrics they have, of which range and direction, and returns a part
+    for each metric of such prompts: first that of the metric that comes first in the cache, which
+    is asked, then the parts that are answered with it.
+
+    Args:
+      metric, prompt: as of `SampleFacts`.
+      ends: float64[4, n], low, high, lower and unbounded of each column.
     """
     first = {name: place for place, name in reversed(list(enumerate(metric.tolist())))}
     columns_of: dict[int, list[int]] = {}
@@ -276,8 +283,8 @@ def _parts_of_metrics(metric: np.ndarray, prompt: np.ndarray, ends: np.ndarray) 
             title, own = str(name), np.array(sorted(rows))[:, place]
             if any(part.name == title for part in parts):  # of other prompts
                 title += f" ({', '.join(each for each, *_ in kinds)}; {len(parts) + 1})"
-            of = asked if place else None
-            parts.append(Part(title, own, bool(lower), bool(unbounded), low, high, of))
+            asked_with = asked if place else None
+            parts.append(Part(title, own, bool(lower), bool(unbounded), low, high, asked_with))
     return parts
 
 
@@ -302,7 +309,7 @@ def check_weights(
 
     Args:
       weights: by data set, or "equal".
-      datasets: the number of samples in each data set.
+      datasets: the number of samples in each data set, by its name.
 
     Raises:
       BadInput: a data set has no weight, is unknown, or has one sample; or a weight is not above 0.

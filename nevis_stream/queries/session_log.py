@@ -56,7 +56,7 @@ class History(Generic[AnyRound, Key, Answer]):
 
     Attributes:
       rounds: in their order.
-      answers: by key; corrections replace.
+      answers: by key; a correction replaces the answer before it.
     """
 
     rounds: Sequence[AnyRound]
@@ -169,45 +169,47 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         except (ValueError, TypeError) as error:
             raise BadInput(f"{self.settings}: damaged ({error}).") from None
 
-    def asking(self, wait: bool = False) -> AbstractContextManager[None]:
-        """Holds the lock of what changes rounds.
+    def lock_rounds(self, wait: bool = False) -> AbstractContextManager[None]:
+        """Returns a context that holds the lock of the rounds.
 
         Args:
-          wait: for another process that has it; else that is an error, `RunLocked`.
+          wait: whether to wait for another process that has it; else that is an error, `RunLocked`.
         """
         path = self.directory / LOCK
         return _hold(path) if wait else lock_exclusively(path, self.terms.busy)
 
-    def answering(self) -> AbstractContextManager[None]:
-        """Holds the lock of the answers, and waits for it: recording them takes a moment."""
+    def lock_answers(self) -> AbstractContextManager[None]:
+        """Returns a context that waits for the lock of the answers, and holds it."""
         return _hold(self.answers.with_suffix(".lock"))
 
     def read(self, complete: bool = True) -> History[AnyRound, Key, Answer]:
         """Returns what the logs say; files that are as they were are not read again.
 
         Args:
-          complete: whether lost answers are an error; who records answers brings them back.
+          complete: whether lost answers are an error; not where answers are recorded, which may
+            bring them back.
 
         Raises:
           BadInput: a file is damaged, or lacks what the other one was made with.
         """
-        history, terms, answers_state = self._history, self.terms, _state(self.answers)
+        history, terms, answers_state = self._history, self.terms, _get_state(self.answers)
         answers, rounds = history.answers, history.rounds
         if answers_state != self._states[0]:
             answers = self._parse_answers(self.answers)
-        rounds_state = _state(self.rounds)  # looked at later: a round is there before its answers
+        # looked at later: a round is there before its answers
+        rounds_state = _get_state(self.rounds)
         if rounds_state != self._states[1]:
             rounds = self._parse_rounds(self.rounds)
-            if len(answers) < _answered(rounds):  # rounds that were made in between know more
+            if len(answers) < _count_answered(rounds):  # rounds that were made in between know more
                 answers = self._parse_answers(self.answers)
         if (answers_state, rounds_state) != self._states:
             history = History(rounds, answers)
             self._history, self._states = history, (answers_state, rounds_state)
-        if complete and len(history.answers) < (seen := _answered(history.rounds)):
+        if complete and len(history.answers) < (needed := _count_answered(history.rounds)):
             there = plural(len(history.answers), terms.answer)
             raise BadInput(
                 f"{self.answers}: damaged (it has {there}; the last samples were {terms.asked}"
-                f" with {seen}). Put a copy of the file back, or {terms.again}."
+                f" with {needed}). Put a copy of the file back, or {terms.again}."
             )
         if lost := len(history.answers.keys() - history.asked.keys()):
             raise BadInput(
@@ -218,11 +220,11 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         return history
 
     def add_round(self, line: Mapping[str, Any]) -> None:
-        """Appends a round; the caller holds `asking`."""
+        """Appends a round; the caller holds `lock_rounds`."""
         append_checked(self.rounds, line)
 
     def add_answers(self, line: Mapping[str, Any]) -> None:
-        """Appends answers; the caller holds `answering`."""
+        """Appends answers; the caller holds `lock_answers`."""
         append_checked(self.answers, line)
 
     def select_new(
@@ -238,9 +240,9 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
 
         Args:
           given: the answers, by sample.
-          keys: of all samples that there are.
-          show_value: an answer as a person types it.
-          place: where an answer stands, for messages.
+          keys: the key of each sample that there is, by sample.
+          show_value: returns an answer as a person types it.
+          place: returns where the answer of a sample stands, for messages.
           correct: whether an answer may replace another one of the same sample.
           nothing: what messages say of the other answers that came with a wrong one.
 
@@ -252,7 +254,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
             if sample not in keys:
                 names = {key: name for name, key in keys.items()}
                 asked = [names[key] for key in history.asked if key in names]
-                valid = unknown("sample", sample, _some(asked))
+                valid = unknown("sample", sample, _shorten(asked))
                 raise BadInput(f"{place(sample)}: {valid} {nothing}")
             key = keys[sample]
             if key not in history.asked:
@@ -299,7 +301,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def report_damage(file: Path, line: int) -> Iterator[None]:
-    """Turns errors of reading a line that is not as it was written into one that names it."""
+    """Turns errors of reading a line that is not as it was written into BadInput that names it."""
     try:
         yield
     except BadInput:
@@ -319,8 +321,8 @@ def _hold(path: Path) -> Iterator[None]:
         yield
 
 
-def _state(file: Path) -> tuple[int, int]:
-    """Returns what changes when a log grows."""
+def _get_state(file: Path) -> tuple[int, int]:
+    """Returns size in bytes and time of change in ns, which differ when a log has grown."""
     try:
         about = file.stat()
     except FileNotFoundError:
@@ -328,9 +330,9 @@ def _state(file: Path) -> tuple[int, int]:
     return about.st_size, about.st_mtime_ns
 
 
-def _answered(rounds: Sequence[Round]) -> int:
+def _count_answered(rounds: Sequence[Round]) -> int:
     return max((each.answered for each in rounds), default=0)
 
 
-def _some(names: Sequence[str]) -> Sequence[str]:
+def _shorten(names: Sequence[str]) -> Sequence[str]:
     return names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], "…"]

@@ -20,7 +20,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.prices import Prices, check_prices, parse_budget
+from nevis_stream.queries.prices import Prices, parse_budget, parse_prices
 from nevis_stream.queries.samples import SampleFacts
 from tests.documented_commands import run
 from tests.dynamic_evaluation.making import one_order
@@ -273,7 +273,7 @@ def test_methods_and_rules_that_know_no_prices_are_refused(tmp_path, board):
     with pytest.raises(BadInput, match="need a budget that is a number"):
         de.Session.start(tmp_path / "s", board, "600 tokens", until=0.1, **arguments)
     assert parse_budget("2.5 dollars") == (2.5, "dollars")
-    np.testing.assert_array_equal(check_prices({"a": 1, "b": 2}, ["b", "a"], "tokens"), [2, 1])
+    np.testing.assert_array_equal(parse_prices({"a": 1, "b": 2}, ["b", "a"], "tokens"), [2, 1])
 
 
 def test_the_commands_read_prices_and_say_what_was_spent(tmp_path, monkeypatch):

@@ -94,7 +94,7 @@ class Session:
         Raises:
           BadInput: a sample is in the session already, or there are other models or classes.
         """
-        with self.log.asking():
+        with self.log.lock_rounds():
             last = self.pool_parts[-1]
             if last.first and samples.digest == last.digest:
                 return
@@ -207,7 +207,7 @@ class Session:
         """
         if count < 1:
             raise BadInput(f"--count={count}: at least one sample.")
-        with self.log.asking():
+        with self.log.lock_rounds():
             past = self.history()
             draws, labels, waiting = past.rounds, past.answers, past.waiting
             number = max((draw.round for draw in draws), default=0)
@@ -299,7 +299,7 @@ class Session:
         Raises:
           BadInput: a sample is unknown, was not drawn, or has another label already.
         """
-        with self.log.answering():
+        with self.log.lock_answers():
             new = self.log.select_new(
                 answers,
                 self.positions,

@@ -300,7 +300,7 @@ class Adaptive(Policy):
         if items is None:
             items, _ = response.fit(known.matrix(), self.factors, key, ctx)
         order = (posterior.rank or rank_samples(known, ctx)).order
-        return {"order": order, "items": response.as_tree(items)}
+        return {"order": order, "items": response.make_tree(items)}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the grid at first, and then one batch at a time."""

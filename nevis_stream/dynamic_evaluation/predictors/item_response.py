@@ -131,7 +131,7 @@ class ItemResponse(ScorePredictor):
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the samples' parameters to the known models."""
         items, _ = response.fit(known.matrix(), self.factors, key, ctx, self.common)
-        return response.as_tree(items)
+        return response.make_tree(items)
 
     def read_items(self, tree: Tree) -> response.Items:
         """Returns the samples' parameters."""
