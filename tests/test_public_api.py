@@ -21,7 +21,7 @@ from nevis_stream.active_testing import testing
 from nevis_stream.cost import meter
 from nevis_stream.datasets import sources
 from nevis_stream.dynamic_evaluation.method import ScorePredictor
-from nevis_stream.dynamic_evaluation.policy import Plan
+from nevis_stream.dynamic_evaluation.policy import Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
@@ -332,9 +332,10 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
         assert getattr(parts[owner], old) == getattr(parts[owner], new)
 
 
-def test_a_predictor_with_a_method_of_a_former_name_is_refused():
+@pytest.mark.parametrize("base", [ScorePredictor, Policy])
+def test_a_class_with_a_method_of_a_former_name_is_refused(base):
     with pytest.raises(BadInput, match="Old: the method `beliefs` is now called `make_posterior`"):
-        type("Old", (ScorePredictor,), {"beliefs": None})
+        type("Old", (base,), {"beliefs": None})
 
 
 def test_the_former_names_give_the_same_modules(tmp_path):

@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
     turn_upright,
 )
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, refuse_former_methods
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
@@ -107,8 +107,7 @@ class ScorePredictor(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "beliefs" in vars(cls):  # would be ignored
-            raise BadInput(f"{cls.__name__}: the method `beliefs` is now called `make_posterior`.")
+        refuse_former_methods(cls)
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether its intervals, from cells that this policy asks, need no further

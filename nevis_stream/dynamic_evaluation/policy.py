@@ -39,6 +39,12 @@ from nevis_stream.storage.checkpoint import Tree
 
 Key = jax.Array | None
 """A JAX key; None if nothing is drawn at random."""
+FORMER_METHODS = {
+    "beliefs": "make_posterior",
+    "errors": "compute_errors",
+    "least": "find_least_budget",
+}
+"""Of policies and predictors: by former name, the present one."""
 
 
 def make_price_tree(prices: Prices | None) -> Tree:
@@ -78,6 +84,13 @@ class Plan:
         return self.posterior
 
 
+def refuse_former_methods(cls: type) -> None:
+    """Refuses a user's class with a method under its former name, which would be ignored."""
+    for former in FORMER_METHODS.keys() & vars(cls).keys():
+        present = FORMER_METHODS[former]
+        raise BadInput(f"{cls.__name__}: the method `{former}` is now called `{present}`.")
+
+
 class Policy(ABC):
     """Chooses the cells to ask; the base of all `policies`.
 
@@ -99,6 +112,10 @@ class Policy(ABC):
     representative = False
     takes_prices = False
     needs: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_former_methods(cls)
 
     def check(self, facts: SampleFacts) -> None:  # noqa: B027, most need nothing
         """Raises BadInput if the samples lack what the policy needs to know about them."""
