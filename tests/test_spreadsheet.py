@@ -29,3 +29,8 @@ def test_numbers_stay_and_headings_are_quoted():
     text = encode_csv(frame.astype({"n": object})).decode()
     assert text == "'=name,n,e\n'-x,-1,NaN\ny,100000000000000000000,-0.1\n"
     assert pd.read_csv(io.StringIO(text))["e"].tolist()[1] == -0.1
+
+
+def test_whole_numbers_beside_fractions_keep_their_digits():
+    frame = pd.DataFrame({"flops": [2.5, 10_000_000_000_000_000_003, None, "=a"]}, dtype=object)
+    assert encode_csv(frame).decode() == "flops\n2.5\n10000000000000000003\nNaN\n'=a\n"

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import LARGEST, open_file, read_bytes
 from nevis_stream.terminal import strip_control_characters
@@ -337,8 +339,12 @@ def encode_csv(frame) -> bytes:
     control characters.
     """
     frame = frame.rename(columns=_safe)
+    # `Series.map` would turn whole numbers beside fractions into fractions, and lose digits
+    make_safe = np.frompyfunc(_safe, 1, 1)
     texts = {
-        name: frame[name].map(_safe) for name in frame if frame[name].dtype.kind not in "biufc"
+        name: make_safe(frame[name].to_numpy(object))
+        for name in frame
+        if frame[name].dtype.kind not in "biufc"
     }
     text = io.StringIO()
     frame.assign(**texts).to_csv(text, index=False, na_rep="NaN", lineterminator="\n")

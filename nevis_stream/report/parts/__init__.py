@@ -33,7 +33,7 @@ from nevis_stream.report.svg import Drawing
 class Part(Protocol):
     """A heading of the page with its text, tables and figures; a module with these names is one.
 
-    The functions of a part across streams take an `PageContents` in the place of a section.
+    The functions of a part across streams take a `PageContents` in the place of a section.
 
     Attributes:
       TITLE: the heading.
