@@ -152,6 +152,8 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
       BadInput: there is no such model; or the samples are not drawn one by one; or two new models
         are asked in different orders, and one lacks some of its answers.
     """
+    if first == second:
+        raise BadInput(f"{first}: name two different models.")
     facts = session.facts
     (part,) = facts.parts
     track, known = session.track(first), session.cache.models()
@@ -213,7 +215,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     both = ~np.isnan(pair).any(axis=0)
     weights, covariates = (each if each is None else each[both] for each in (weights, covariates))
     middle = compare_pair(*pair[:, both], facts.n, weights=weights, covariates=covariates)
-    value = np.clip(middle.value, low, high)
+    value = float(np.clip(middle.value, low, high))
     return replace(middle, value=width * value, low=width * low, high=width * high)
 
 

@@ -78,7 +78,7 @@ def compare_pair(
     terms = k * scale * (design @ inverse[0]) * (differences - design @ fitted)
     fpc = max(1 - k / n, 0)
     variance = fpc * float((terms**2).sum() + 1) / (k + 1 - slopes) / (k + 2)
-    error = np.sqrt(variance)
+    error = float(np.sqrt(variance))
     probability = float(ndtr(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:
         left = n - np.arange(k)

@@ -125,7 +125,7 @@ def test_models_with_all_their_answers_are_compared_by_their_number(tmp_path, bo
             early = compare_two(session, "good", "model-3")
     assert asked["good"] != asked["weak"] and set(asked["good"]) == set(asked["weak"])
     both, against = (compare_two(session, "good", other) for other in ("weak", "model-3"))
-    assert both.shared == against.shared == 100
+    assert both.shared == against.shared == 100 and type(both.low) is type(both.high) is float
     for found, other in ((both, NEW["weak"]), (against, KNOWN[3])):
         assert found.low <= NEW["good"].mean() - other.mean() <= found.high
     mean = session.estimate("good")
@@ -140,6 +140,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path, board):
         compare_models(session)
     with pytest.raises(BadInput, match="all their answers.*until_decided only"):
         compare_two(session, "a", "b")
+    with pytest.raises(BadInput, match="a: name two different models"):
+        compare_two(session, "a", "a")
     with pytest.raises(BadInput, match="unknown model 'c'"):
         compare_two(session, "a", "c")
     strata = de.Session.start(tmp_path / "u", board, 10, models=["a"], method="stratified_mean")
