@@ -141,8 +141,8 @@ def compare_models(session: "Session") -> Comparison:
 
 
 def compare_two(session: "Session", first: str, second: str) -> Difference:
-    """Returns how much better a new model is than another one of the session, or a known one, in
-    the units of the board, from the samples that both have answered.
+    """Returns how much better a new model is than another one of the session, or a known one, or
+    the other way round, in the units of the board, from the samples that both have answered.
 
     In a session that ends at its budget, the interval for models that have all their answers holds
     at this number of answers only, and is shortened by what the known models say about the samples;
@@ -154,6 +154,10 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     """
     if first == second:
         raise BadInput(f"{first}: name two different models.")
+    if first in session.cache.models() and second in session.settings.models:
+        away = compare_two(session, second, first)
+        turned = {"value": -away.value, "low": -away.high, "high": -away.low}
+        return replace(away, **turned, probability=1 - away.probability)
     facts = session.facts
     (part,) = facts.parts
     track, known = session.track(first), session.cache.models()

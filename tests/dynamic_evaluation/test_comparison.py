@@ -128,6 +128,8 @@ def test_models_with_all_their_answers_are_compared_by_their_number(tmp_path, bo
     assert both.shared == against.shared == 100 and type(both.low) is type(both.high) is float
     for found, other in ((both, NEW["weak"]), (against, KNOWN[3])):
         assert found.low <= NEW["good"].mean() - other.mean() <= found.high
+    turned = compare_two(session, "model-3", "good")
+    assert (turned.value, turned.low) == (-against.value, -against.high)
     mean = session.estimate("good")
     # all values of a known model are known: it adds nothing to the error of the new one
     assert against.high - against.low < 1.2 * (mean.high - mean.low)
