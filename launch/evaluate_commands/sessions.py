@@ -72,11 +72,17 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             "  the method chooses samples in rounds, often about ten: the next when the last ones"
             " are told; to ask all at once: --method=stratified_mean"
         )
-    print(_next("ask", values.out))
+    _print_next(session, values.out)
 
 
-def _next(command: str, directory: str) -> str:
-    return f"next: {entry.as_typed(f'python -m launch.evaluate {command}')} {quote(directory)}"
+def _print_next(session: Session, directory: str) -> None:
+    """Prints the command that comes next: of several models `ask` for one that has not ended."""
+    left = [model for model in session.settings.models if not session.has_ended(model)]
+    command, of_model = "ask" if left else "status", ""
+    if left and len(session.settings.models) > 1:
+        of_model = f" --model={quote(left[0])}"
+    typed = entry.as_typed(f"python -m launch.evaluate {command}")
+    print(f"next: {typed} {quote(directory)}{of_model}")
 
 
 def ask(words: Sequence[str], values: FlagValues) -> None:
@@ -113,7 +119,7 @@ def tell(words: Sequence[str], values: FlagValues) -> None:
     waiting = [f"{plural(count, 'sample')} of {model}" for model, count in counts.items() if count]
     if waiting:
         print(f"asked and not told yet: {', '.join(waiting)}")
-    print(_next("status" if session.ended else "ask", directory))
+    _print_next(session, directory)
 
 
 def tell_file(session: Session, file: Path, model: str | None, values: FlagValues) -> None:

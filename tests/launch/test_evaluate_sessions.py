@@ -67,7 +67,8 @@ def test_the_loop_over_files(folder):
 
 
 def test_several_models_and_workers(folder):
-    evaluate("start leaderboard.csv --model=a --model=b --out=s --until=0.9 --budget=20")
+    begun = evaluate("start leaderboard.csv --model=a --model=b --out=s --until=0.9 --budget=20")
+    assert "evaluate ask s --model=a" in begun  # the command that comes next can be typed as it is
     assert "name one: a, b" in evaluate("ask s", 2)
     one, two = (
         set(evaluate(f"ask s --model=a --count=4 --worker={each}").split()) for each in "xy"
