@@ -91,10 +91,10 @@ def ask(words: Sequence[str], values: FlagValues) -> None:
     session = Session(words[0])
     given = session.ask(values.count, values.model, worker=values.worker)
     if not given:
-        state = "waits for answers of other workers"
-        if session.has_ended(values.model):
-            state = "has ended"
-        print(f"nothing to ask: the session {state}", file=sys.stderr)
+        whose = "the session" if values.model is None else f"model {values.model}"
+        ended = session.has_ended(values.model)
+        state = "has ended" if ended else "waits for answers of other workers"
+        print(f"nothing to ask: {whose} {state}", file=sys.stderr)
         return
     samples = [session.ids[each] if isinstance(each, int) else each for each in given]
     if values.format == "lm_eval":

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.policy import Random
 from nevis_stream.dynamic_evaluation.stopping import ERROR, select_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
@@ -33,9 +35,9 @@ class Comparison:
     Attributes:
       best: the model that is taken to be the best: of those that no other one beats, the one with
         the highest (lowest, where lower is better) estimate.
-      decided: whether the decision that was asked for is made, with a probability of error of at
-        most `error` for all decisions together.
-      error: that probability.
+      decided: whether the decision that was asked for is made.
+      error: the greatest probability that the best one is lost, or for the order that any pair is
+        decided wrongly.
       beaten: by model, those that are better.
       differences: by pair of models, in the units of the board: how much better the first one is.
         These intervals hold however often one looks, each at 95% by itself.
@@ -106,7 +108,13 @@ def compare(
         while not session.ended:
             for name, answer in models.items():
                 if ids := session.ask(BATCH, name):
-                    session.tell(dict(zip(ids, answer(list(ids)), strict=True)), name)
+                    given = list(answer(list(ids)))
+                    if len(given) != len(ids):
+                        raise BadInput(
+                            f"{name}: was asked {len(ids)} samples, and returned {len(given)}"
+                            " values."
+                        )
+                    session.tell(dict(zip(ids, given, strict=True)), name)
         return compare_models(session)
 
 
@@ -146,7 +154,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
 
     In a session that ends at its budget, the interval for models that have all their answers holds
     at this number of answers only, and is shortened by what the known models say about the samples;
-    else it holds however often one looks.
+    else, and where data sets have weights, as draws may miss one, it holds however often one looks.
 
     Raises:
       BadInput: there is no such model; or the samples are not drawn one by one; or two new models
@@ -158,9 +166,19 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         away = compare_two(session, second, first)
         turned = {"value": -away.value, "low": -away.high, "high": -away.low}
         return replace(away, **turned, probability=1 - away.probability)
-    facts = session.facts
+    method, known = session.settings.method, session.cache.models()
+    if not {first, second} - set(known):
+        raise BadInput(
+            f"{first} and {second} are both known: one model of this session is compared."
+        )
+    if not isinstance(methods.get(method).policy, Random):
+        raise BadInput(
+            f"{first}: method {method!r} does not draw its samples one by one with equal"
+            " probabilities, so there is no interval of a difference: start a session with"
+            " --method=random_mean, --until or --until_decided."
+        )
+    facts, track = session.facts, session.track(first)
     (part,) = facts.parts
-    track, known = session.track(first), session.cache.models()
     columns, own = np.array(track.drawn, np.int64), track.drawn_values
     final, known_mean = session.has_ended(first) and not session.stopping.by_interval, None
     if second in known:
@@ -178,25 +196,21 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         final &= session.has_ended(second)
         if session.settings.until_decided is None and not final:
             raise BadInput(
-                "two new models are compared when both have all their answers; before that in"
-                " sessions with --until_decided only."
+                "two new models are compared in a session with --until_decided, or in one of"
+                " --method=random_mean and a budget alone when both have all their answers."
             )
-    if track.told.size and track.told.all() and not track.drawn:
-        raise BadInput(
-            f"{first}: method {session.settings.method!r} does not draw its samples one by one with"
-            " equal probabilities, so there is no interval of a difference: start a session with"
-            " --method=random_mean, --until or --until_decided."
-        )
-    if final:  # of all answers the order does not matter
-        columns, *places = np.intersect1d(columns, other_columns, return_indices=True)
-        own, other = own[places[0]], other[places[1]]
+    if final:  # all answers are there, in the order in which the first model gave them
+        place = {column: number for number, column in enumerate(other_columns.tolist())}
+        common = np.array([column in place for column in columns.tolist()], bool)
+        columns, own = columns[common], own[common]
+        other = other[[place[column] for column in columns.tolist()]]
     shared = min(len(own), len(other))
     pair, columns = np.stack([own[:shared], other[:shared]]), columns[:shared]
     if part.lower:
         pair = 1 - pair
     weights, greatest_weight = select_weights(facts, columns)
-    covariates = None
-    if final:
+    covariates, at_its_number = None, final and weights is None
+    if at_its_number:
         total, seen = session.cache.column_sums()
         given = None if known_mean is None else row.astype(np.float64)
         covariates = make_covariates((total + 1) / (seen + 2), facts.weights, given)[columns]
@@ -206,13 +220,15 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
             facts.n,
             weights=weights,
             greatest_weight=greatest_weight,
-            anytime=not final,
+            anytime=not at_its_number,
             covariates=covariates,
         )
         for end in (0.0, 1.0)
     )
     low, high = least.low, greatest.high
-    if known_mean is not None and not final and shared:  # the interval by which such a session ends
+    if (
+        known_mean is not None and not at_its_number and shared
+    ):  # the interval by which such a session ends
         ends = [float(end[-1]) - known_mean for end in session.stopping.intervals(track)]
         low, high = (-ends[1], -ends[0]) if part.lower else ends
     width = part.unscale(1.0) - part.unscale(0.0)

@@ -406,13 +406,16 @@ class Stopping:
                 " however often you look"
             )
         if settings.until_decided is not None:
-            what = {"best": "which model is the best", "order": "the order of the models"}
+            what, wrong = {
+                "best": ("which model is the best", "the best one is lost"),
+                "order": ("the order of the models", "any pair is decided wrongly"),
+            }[settings.until_decided]
             last = f"{budget} of each"
             if settings.answers is not None:
                 last = f"{plural(settings.answers, 'answer')} of all models together"
             return (
-                f"ends when {what[settings.until_decided]} is decided, at the latest after {last};"
-                " all decisions together are wrong with a probability of at most 5%"
+                f"ends when {what} is decided, at the latest after {last};"
+                f" {wrong} with a probability of at most {ERROR:.0%}"
             )
         cost = ""
         if settings.unit is not None:

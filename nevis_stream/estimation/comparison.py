@@ -68,16 +68,18 @@ def compare_pair(
     if not scale.any():
         return Difference(np.nan, -1.0, 1.0, np.nan, k)
     design = np.ones((k, 1))
+    # with unequal weights, the number of equally weighted samples that tell as much (Kish 1965)
+    number = float(scale.sum() ** 2 / (scale**2).sum())
     if covariates is not None and not anytime:
-        design = np.column_stack([design, covariates[:, : k // ENOUGH]])
+        design = np.column_stack([design, covariates[:, : int(number // ENOUGH)]])
     slopes = design.shape[1] - 1
     inverse = np.linalg.inv((design.T * scale) @ design + np.diag([0.0] + [RIDGE] * slopes))
     fitted = inverse @ (design.T @ (scale * differences))
     value = float(np.clip(fitted[0], -1, 1))
     # the two half samples keep the variance above 0 where no difference was seen
-    terms = k * scale * (design @ inverse[0]) * (differences - design @ fitted)
+    terms = number * scale * (design @ inverse[0]) * (differences - design @ fitted)
     fpc = max(1 - k / n, 0)
-    variance = fpc * float((terms**2).sum() + 1) / (k + 1 - slopes) / (k + 2)
+    variance = fpc * float((terms**2).sum() + 1) / (number + 1 - slopes) / (number + 2)
     error = float(np.sqrt(variance))
     probability = float(ndtr(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:
@@ -88,10 +90,10 @@ def compare_pair(
         )
         low, high = (float(2 * end[-1] - 1) for end in ends)
         value = min(max(value, low), high)
-    elif k < FEWEST and k < n:
+    elif number < FEWEST and k < n:
         low, high = -1.0, 1.0
     else:
-        half = float(stdtrit(max(k - 1 - slopes, 1), (1 + LEVEL) / 2)) * error
+        half = float(stdtrit(max(number - 1 - slopes, 1), (1 + LEVEL) / 2)) * error
         low, high = max(value - half, -1.0), min(value + half, 1.0)
     return Difference(value, low, high, probability, k)
 
@@ -140,8 +142,8 @@ def decide(
     greatest_weight: float = 0.0,
     error: float = 1 - LEVEL,
 ) -> Decisions:
-    """Decides which of m models is the best, or their order; all decisions together, at all times,
-    contain a wrong one with a probability of at most `error`.
+    """Decides which of m models is the best, or their order. That the best one is lost, or for the
+    order that any pair is decided wrongly, has a probability of at most `error`, over all times.
 
     The best model is only lost if one of m - 1 others seems better than it, so each pair has the
     error `error` / (m - 1); for the order there are m (m - 1) / 2 pairs (Bonferroni). Each pair is

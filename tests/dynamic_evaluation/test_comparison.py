@@ -8,6 +8,8 @@ import pytest
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.comparison import compare_models, compare_two
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from tests.forked import run
 
 RANDOM = np.random.default_rng(0)
 N = 150
@@ -136,20 +138,44 @@ def test_models_with_all_their_answers_are_compared_by_their_number(tmp_path, bo
     assert against.high - against.low < 0.7 * (early.high - early.low)
 
 
+def test_where_data_sets_have_weights_the_interval_holds_at_every_number(tmp_path):
+    """Draws may miss the small data set, of which no variance of the draws can tell."""
+    lines = ["model,sample,outcome,dataset"]
+    for model, row in enumerate(KNOWN):
+        lines += [f"m{model},s{j},{value},{'xy'[j >= 5]}" for j, value in enumerate(row.tolist())]
+    (tmp_path / "long.csv").write_text("\n".join(lines))
+    words = "import", tmp_path / "long.csv", f"--cache={tmp_path / 'c'}", "--dataset_weights=equal"
+    assert run("launch.evaluate", *words).returncode == 0
+    cache = EvaluationCache(tmp_path / "c")
+    weak = np.where(np.arange(N) < 5, 0, NEW["fair"])  # the models differ on this data set alone
+    new = {"good": np.where(np.arange(N) < 5, 1, weak), "weak": weak}
+    for seed in range(4):
+        more = {"models": list(new), "method": "random_mean", "seed": seed}
+        session = de.Session.start(tmp_path / str(seed), cache, 15, **more)
+        for name, values in new.items():
+            ids = session.ask(None, name)
+            session.tell({i: values[int(i.rpartition("s")[2])] for i in ids}, name)
+        found = compare_two(session, "good", "weak")
+        assert found.low <= 0.5 <= found.high
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path, board):
     session = de.Session.start(tmp_path / "s", board, 10, models=["a", "b"], method="random_mean")
     with pytest.raises(BadInput, match="--until_decided"):
         compare_models(session)
-    with pytest.raises(BadInput, match="all their answers.*until_decided only"):
+    with pytest.raises(BadInput, match="until_decided, or .*all their answers"):
         compare_two(session, "a", "b")
     with pytest.raises(BadInput, match="a: name two different models"):
         compare_two(session, "a", "a")
     with pytest.raises(BadInput, match="unknown model 'c'"):
         compare_two(session, "a", "c")
+    with pytest.raises(BadInput, match="model-1 and model-3 are both known"):
+        compare_two(session, "model-1", "model-3")
     strata = de.Session.start(tmp_path / "u", board, 10, models=["a"], method="stratified_mean")
-    strata.tell(dict.fromkeys(strata.ask(), 1))
     with pytest.raises(BadInput, match="'stratified_mean' does not draw .* --method=random_mean"):
         compare_two(strata, "a", "model-3")
+    with pytest.raises(BadInput, match="a: was asked 10 samples, and returned 2 values"):
+        de.compare(board, dict.fromkeys("ab", lambda ids: [1, 0]))
     with pytest.raises(BadInput, match="at least two"):
         de.Session.start(tmp_path / "t", board, until_decided="best")
     with pytest.raises(BadInput, match="'worst'"):
