@@ -27,6 +27,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_inspect,
     format_for_lm_eval,
 )
+from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
@@ -181,6 +182,7 @@ def compare(words: Sequence[str], values: FlagValues) -> None:
     """Prints which model of a session is the best, or the difference of two models."""
     entry.use_compilation_cache()
     session, names = Session(words[0]), words[1:]
+    refuse_damage(session.cache)
     if not names:
         print(compare_models(session))
         return
@@ -198,6 +200,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 
     session = Session(words[0])
+    refuse_damage(session.cache)
     rows, pictures = [], []
     of = {"population": values.population, "clusters": values.clusters}
     for number, each in enumerate(session.status(**of)):

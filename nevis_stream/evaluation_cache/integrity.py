@@ -172,13 +172,13 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
 
 
 def refuse_damage(cache) -> None:
-    """Raises `DamagedCache` if `verify` finds damage: a copy of damaged cells would have new
-    checksums and seem intact.
+    """Raises `DamagedCache` if `verify` finds damage, before what is damaged is copied, with new
+    checksums, or compared.
     """
     if lines := verify(cache):
         more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
         raise DamagedCache(
-            f"{cache.directory}: is damaged, so it is not copied: {lines[0]}{more}."
+            f"{cache.directory}: is damaged, so it is not used: {lines[0]}{more}."
             f" {advise(cache, lines)}"
         )
 

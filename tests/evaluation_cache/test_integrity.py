@@ -203,10 +203,10 @@ def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
     data[0] ^= 1
     cache.cells.path.write_bytes(data)
     other = EvaluationCache(tmp_path / "d", create=True, about=cache.about)
-    with pytest.raises(DamagedCache, match="it is not copied: tile 1 "):
+    with pytest.raises(DamagedCache, match="it is not used: tile 1 "):
         other.merge(cache)
     assert other.shape == (0, 0)
-    with pytest.raises(DamagedCache, match="it is not copied: tile 1 "):
+    with pytest.raises(DamagedCache, match="it is not used: tile 1 "):
         export_npz(cache, tmp_path / "all.npz")
 
 

@@ -66,6 +66,17 @@ def test_the_loop_over_files(folder):
     assert "Live evaluation" in (folder / page).read_text()
 
 
+def test_a_damaged_board_is_not_compared_with(folder):
+    evaluate("start leaderboard.csv --model=a --out=s --method=random_mean --budget=10")
+    write_csv(folder / "a.csv", evaluate("ask s").split())
+    evaluate("tell s a.csv")
+    assert "a - m1: " in evaluate("compare s a m1")
+    cells = folder / "s/board/cells.bin"
+    cells.write_bytes(bytes(byte ^ 1 for byte in cells.read_bytes()))
+    for command in ("compare s a m1", "report s"):
+        assert "is damaged, so it is not used" in evaluate(command, 2)
+
+
 def test_several_models_and_workers(folder):
     begun = evaluate("start leaderboard.csv --model=a --model=b --out=s --until=0.9 --budget=20")
     assert "evaluate ask s --model=a" in begun  # the command that comes next can be typed as it is
