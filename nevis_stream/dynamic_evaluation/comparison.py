@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.policy import Random
-from nevis_stream.dynamic_evaluation.stopping import ERROR, select_weights
+from nevis_stream.dynamic_evaluation.stopping import ERROR, check_draws, select_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
 from nevis_stream.queries.oracle import Estimate
@@ -160,83 +158,116 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
       BadInput: there is no such model; or the samples are not drawn one by one; or two new models
         are asked in different orders, and one lacks some of its answers.
     """
+    known, new = session.cache.models(), session.settings.models
+    for model in (first, second):
+        if model not in known and model not in new:
+            raise BadInput(unknown("model", model, [*new, *known]))
     if first == second:
         raise BadInput(f"{first}: name two different models.")
-    if first in session.cache.models() and second in session.settings.models:
-        away = compare_two(session, second, first)
-        turned = {"value": -away.value, "low": -away.high, "high": -away.low}
-        return replace(away, **turned, probability=1 - away.probability)
-    method, known = session.settings.method, session.cache.models()
-    if not {first, second} - set(known):
-        raise BadInput(
-            f"{first} and {second} are both known: one model of this session is compared."
-        )
-    if not isinstance(methods.get(method).policy, Random):
-        raise BadInput(
-            f"{first}: method {method!r} does not draw its samples one by one with equal"
-            " probabilities, so there is no interval of a difference: start a session with"
-            " --method=random_mean, --until or --until_decided."
-        )
-    facts, track = session.facts, session.track(first)
-    (part,) = facts.parts
-    columns, own = np.array(track.drawn, np.int64), track.drawn_values
-    final, known_mean = session.has_ended(first) and not session.stopping.by_interval, None
+    check_draws(
+        session.settings.method,
+        "interval of a difference: start a session with --method=random_mean, --until or"
+        " --until_decided",
+    )
+    if first in new:
+        return (_compare_new if second in new else _compare_with_known)(session, first, second)
     if second in known:
-        row = session.cache.matrix([second])[0]
-        other_columns = columns
-        other = np.where(is_observed(row), row, np.nan).astype(np.float64)[columns]
-        if is_observed(row).all():  # nothing of it is left to be estimated
-            known_mean = float(facts.mean(row[None])[0])
-            other = np.full(len(columns), known_mean)
-    elif second not in session.settings.models:
-        raise BadInput(unknown("model", second, [*session.settings.models, *known]))
-    else:
-        its = session.track(second)
-        other_columns, other = np.array(its.drawn, np.int64), its.drawn_values
-        final &= session.has_ended(second)
-        if session.settings.until_decided is None and not final:
+        raise BadInput(f"{first} and {second} are both known: name a new model of this session.")
+    found = _compare_with_known(session, second, first)
+    turned = {"value": -found.value, "low": -found.high, "high": -found.low}
+    return replace(found, **turned, probability=1 - found.probability)
+
+
+def _compare_new(session: "Session", first: str, second: str) -> Difference:
+    """Returns the difference of two new models; see `compare_two`."""
+    one, two = session.track(first), session.track(second)
+    columns, own, other = np.array(one.drawn, np.int64), one.drawn_values, two.drawn_values
+    if session.settings.until_decided is None:
+        ended = session.has_ended(first) and session.has_ended(second)
+        if session.stopping.by_interval or not ended:
             raise BadInput(
                 "two new models are compared in a session with --until_decided, or in one of"
                 " --method=random_mean and a budget alone when both have all their answers."
             )
-    if final:  # all answers are there, in the order in which the first model gave them
-        place = {column: number for number, column in enumerate(other_columns.tolist())}
-        common = np.array([column in place for column in columns.tolist()], bool)
+        # the same samples, but each model was asked them in an order of its own
+        values = np.full(session.facts.n, np.nan)
+        values[list(two.drawn)] = other
+        common = np.isin(columns, two.drawn)
         columns, own = columns[common], own[common]
-        other = other[[place[column] for column in columns.tolist()]]
+        other = values[columns]
     shared = min(len(own), len(other))
-    pair, columns = np.stack([own[:shared], other[:shared]]), columns[:shared]
+    pair = np.stack([own[:shared], other[:shared]])
+    return _compare(session, columns[:shared], pair, not _is_number_enough(session))
+
+
+def _compare_with_known(session: "Session", new: str, known: str) -> Difference:
+    """Returns the difference of a new model and a known one; see `compare_two`."""
+    track, (part,) = session.track(new), session.facts.parts
+    cells = session.cache.matrix([known])[0]
+    row = np.where(is_observed(cells), cells, np.nan).astype(np.float64)
+    mean = float(session.facts.weights @ row)  # NaN if it lacks some values
+    columns, complete = np.array(track.drawn, np.int64), not np.isnan(mean)
+    # the mean of a complete model is known: nothing of it is left to be estimated
+    other = np.full(len(columns), mean) if complete else row[columns]
+    anytime = not (_is_number_enough(session) and session.has_ended(new))
+    pair = np.stack([track.drawn_values, other])
+    found = _compare(session, columns, pair, anytime, row if complete else None)
+    if complete and anytime and (interval := session.stopping.interval(track)):
+        # that of the new model, by which such a session ends, less the mean
+        away = [(end - part.unscale(mean)) * (-1 if part.lower else 1) for end in interval]
+        low, high = sorted(away)
+        return replace(found, value=float(np.clip(found.value, low, high)), low=low, high=high)
+    return found
+
+
+def _is_number_enough(session: "Session") -> bool:
+    """Returns whether an interval may hold at the number of answers alone: it is fixed beforehand,
+    and draws cannot miss a data set that has a large weight.
+    """
+    return not session.stopping.by_interval and session.facts.dataset_weights is None
+
+
+def _compare(
+    session: "Session",
+    columns: np.ndarray,
+    pair: np.ndarray,
+    anytime: bool,
+    known: np.ndarray | None = None,
+) -> Difference:
+    """Returns the difference of two models, in the units of the board.
+
+    Args:
+      session: of the models.
+      columns: int64[k], the samples in the order in which they were drawn.
+      pair: float64[2, k], the models' values of these, from 0 to 1; NaN: without an answer.
+      anytime: as of `compare_pair`.
+      known: float64[n], the values of the second model, if they are known.
+    """
+    facts, (part,) = session.facts, session.facts.parts
     if part.lower:
         pair = 1 - pair
     weights, greatest_weight = select_weights(facts, columns)
-    covariates, at_its_number = None, final and weights is None
-    if at_its_number:
+    covariates = None
+    if not anytime:
         total, seen = session.cache.column_sums()
-        given = None if known_mean is None else row.astype(np.float64)
-        covariates = make_covariates((total + 1) / (seen + 2), facts.weights, given)[columns]
+        covariates = make_covariates((total + 1) / (seen + 2), facts.weights, known)[columns]
     least, greatest = (
         compare_pair(
             *_fill(pair, end),
             facts.n,
             weights=weights,
             greatest_weight=greatest_weight,
-            anytime=not at_its_number,
+            anytime=anytime,
             covariates=covariates,
         )
         for end in (0.0, 1.0)
     )
-    low, high = least.low, greatest.high
-    if (
-        known_mean is not None and not at_its_number and shared
-    ):  # the interval by which such a session ends
-        ends = [float(end[-1]) - known_mean for end in session.stopping.intervals(track)]
-        low, high = (-ends[1], -ends[0]) if part.lower else ends
     width = part.unscale(1.0) - part.unscale(0.0)
     both = ~np.isnan(pair).any(axis=0)
     weights, covariates = (each if each is None else each[both] for each in (weights, covariates))
     middle = compare_pair(*pair[:, both], facts.n, weights=weights, covariates=covariates)
-    value = float(np.clip(middle.value, low, high))
-    return replace(middle, value=width * value, low=width * low, high=width * high)
+    value = float(np.clip(middle.value, least.low, greatest.high))
+    return replace(middle, value=width * value, low=width * least.low, high=width * greatest.high)
 
 
 def _fill(pair: np.ndarray, end: float) -> np.ndarray:

@@ -29,6 +29,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
     write_prices,
 )
 from nevis_stream.dynamic_evaluation.stopping import (
+    END,
     Rule,
     check_draws,
     choose_session_method,
@@ -186,7 +187,7 @@ def begin(
         )
         fitted = FittedBoard(cache, name, budget, seed, prices)
         if rule.by_interval:
-            check_draws(name)  # all that it asks is drawn at once: nothing is compiled
+            check_draws(name, END)  # all that it asks is drawn at once: nothing is compiled
             if rule.until is not None and budget == samples:
                 warn_if_late(fitted, rule.until, seed)
         else:

@@ -33,6 +33,10 @@ METHOD = "random_mean"  # of sessions that end by their interval, if none is nam
 BLOCK = 10  # draws after which the predictions are made anew
 TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
+END = (
+    "interval by which a session may end: use random_mean, or random+PREDICTOR, or give a budget"
+    " only"
+)
 ERROR = 0.05  # of all decisions about several models together
 
 PredictValues = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -215,19 +219,23 @@ def choose_session_method(
         raise BadInput("until_decided: at least two new models are compared.")
     method = METHOD if method is None else method
     methods.get_within_budget(method)
-    check_draws(method)
+    check_draws(method, END)
     if better_than is not None:
         compute_known_mean(cache, better_than)
     return method
 
 
-def check_draws(method: str) -> None:
-    """Refuses a method that does not draw its samples one by one with equal probabilities."""
+def check_draws(method: str, lacking: str) -> None:
+    """Refuses a method that does not draw its samples one by one with equal probabilities.
+
+    Args:
+      method: its name.
+      lacking: what there is not without such draws, and what to do, for the message.
+    """
     if not isinstance(methods.get(method).policy, Random):
         raise BadInput(
             f"method {method!r} does not draw its samples one by one with equal probabilities, so"
-            " there is no interval by which a session may end: use random_mean, or"
-            " random+PREDICTOR, or give a budget only."
+            f" there is no {lacking}."
         )
 
 

@@ -4,6 +4,7 @@ mean.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -190,33 +191,32 @@ MOST_BATCHES = 8  # of `Adaptive`
 COUNT_WEIGHT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
 
 
-def _score_information(
-    p: Cells,
-    items: Items,
-    abilities: Abilities,
-    mean: Cells,
-    ability_variance: Cells,
-    variance: Cells,
-) -> Cells:
-    """Returns the Fisher information, as `compute_fisher_information` does.
+class Logits(NamedTuple):
+    """The posterior-predictive logits of m models on n samples, [m, n] each.
 
-    Args:
+    Attributes:
       p: P(right).
-      items, abilities: posteriors of samples and models.
       mean, variance: of the logits.
       ability_variance: the part of the variance that comes from the abilities.
     """
-    return ability_variance * p * (1 - p)
+
+    p: Cells
+    mean: Cells
+    variance: Cells
+    ability_variance: Cells
 
 
-def _score_error(
-    p: Cells,
-    items: Items,
-    abilities: Abilities,
-    mean: Cells,
-    ability_variance: Cells,
-    variance: Cells,
-) -> Cells:
+def _score_information(items: Items, abilities: Abilities, logits: Logits) -> Cells:
+    """Returns the Fisher information, as `compute_fisher_information` does.
+
+    Args:
+      items, abilities: posteriors of samples and models.
+      logits: by them.
+    """
+    return logits.ability_variance * logits.p * (1 - logits.p)
+
+
+def _score_error(items: Items, abilities: Abilities, logits: Logits) -> Cells:
     """Returns the errors that asking each sample is expected to prevent; arguments as above.
 
     Asking j changes the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
@@ -224,6 +224,7 @@ def _score_error(
     density of the logit at 0, where the prediction changes: half the second derivative of
     E|p - 1/2|, that is 1/2 · 2 · 1/4, times the factor 1/√(2π) of the density.
     """
+    p, mean, variance, ability_variance = logits
     m, n = p.shape
     k = abilities.mean.shape[1]
     weight = p * (1 - p)
@@ -274,7 +275,8 @@ def score_samples(items: Items, padded_answers: PaddedAnswers, acquisition: str)
     mean, ability_variance, item_variance = predict_logits(items, abilities)
     variance = ability_variance + item_variance
     p = jax.nn.sigmoid(moderate(mean, variance))
-    return ACQUISITION_FUNCTIONS[acquisition](p, items, abilities, mean, ability_variance, variance)
+    logits = Logits(p, mean, variance, ability_variance)
+    return ACQUISITION_FUNCTIONS[acquisition](items, abilities, logits)
 
 
 class Adaptive(Policy):
