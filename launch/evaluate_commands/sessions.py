@@ -27,7 +27,6 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_inspect,
     format_for_lm_eval,
 )
-from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
@@ -182,7 +181,6 @@ def compare(words: Sequence[str], values: FlagValues) -> None:
     """Prints which model of a session is the best, or the difference of two models."""
     entry.use_compilation_cache()
     session, names = Session(words[0]), words[1:]
-    refuse_damage(session.cache)
     if not names:
         print(compare_models(session))
         return
@@ -200,7 +198,6 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 
     session = Session(words[0])
-    refuse_damage(session.cache)
     rows, pictures = [], []
     of = {"population": values.population, "clusters": values.clusters}
     for number, each in enumerate(session.status(**of)):
@@ -245,4 +242,21 @@ def report(words: Sequence[str], values: FlagValues) -> None:
             name = f"failures-{model}.csv" if len(settings.models) > 1 else "failures.csv"
             content = failures.to_csv(index=False).encode()
             write_file(session.directory / "report" / name.replace("/", "_"), content)
-    print(write_study(session.directory / "report", "Live evaluation", introduction, [chapter]))
+    chapters = [chapter]
+    if settings.until_decided is not None:
+        found = compare_models(session)
+        pairs = [
+            {
+                "model": model,
+                "other model": other,
+                "model is better by": each.value,
+                "low": each.low,
+                "high": each.high,
+                "probability that it is": each.probability,
+                "shared samples": each.shared,
+            }
+            for (model, other), each in found.differences.items()
+        ]
+        note = f"{found.ranking}. Each 95% interval holds at every number of answers."
+        chapters.append(StudyChapter("Differences", note, table=pd.DataFrame(pairs)))
+    print(write_study(session.directory / "report", "Live evaluation", introduction, chapters))

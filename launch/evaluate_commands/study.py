@@ -295,7 +295,10 @@ def _run(
 
 
 def _show(frame: pd.DataFrame, title: str) -> None:
-    table = Table(title=title)
+    names = dict.fromkeys(name.split(" on ")[0] for name in frame["method"])
+    bounds = ", ".join(name for name in names if methods.is_bound(name))
+    caption = f"{bounds}: a bound, computed from every value of the new models" if bounds else None
+    table = Table(title=title, caption=caption)
     table.add_column("method")
     for column in ("budget", "matrices", *_SHOWN.values()):
         table.add_column(column, justify="right")

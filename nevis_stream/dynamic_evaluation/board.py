@@ -97,6 +97,22 @@ class Board:
         return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>"
 
 
+def check_board(board: Any) -> Board:
+    """Returns a board, or that of an evaluation cache.
+
+    Raises:
+      BadInput: it is something else, such as an array.
+    """
+    if isinstance(board, EvaluationCache):
+        return Board(board)
+    if not isinstance(board, Board):
+        raise BadInput(
+            f"a board is expected, not {type(board).__name__}: `read_board` makes one of a file, a"
+            " folder of logs, a cache or an array."
+        )
+    return board
+
+
 def read_board(
     source: str | Path | EvaluationCache | np.ndarray,
     *,

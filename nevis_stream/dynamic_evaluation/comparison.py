@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation import session_loop
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.stopping import ERROR, check_draws, select_weights
 from nevis_stream.errors import BadInput, unknown
@@ -31,8 +32,8 @@ class Comparison:
     """What is known of several new models.
 
     Attributes:
-      best: the model that is taken to be the best: of those that no other one beats, the one with
-        the highest (lowest, where lower is better) estimate.
+      goal: what was asked for, "best" or "order".
+      order: the models, the best one first: by how many others beat a model, then by its estimate.
       decided: whether the decision that was asked for is made.
       error: the greatest probability that the best one is lost, or for the order that any pair is
         decided wrongly.
@@ -42,16 +43,28 @@ class Comparison:
       estimates: of each model's mean.
     """
 
-    best: str
+    goal: str
+    order: Sequence[str]
     decided: bool
     error: float
     beaten: Mapping[str, Sequence[str]]
     differences: Mapping[tuple[str, str], Difference]
     estimates: Mapping[str, Estimate]
 
-    def __str__(self) -> str:
+    @property
+    def best(self) -> str:
+        """The model that is taken to be the best."""
+        return self.order[0]
+
+    @property
+    def ranking(self) -> str:
+        """The best model, or the order, and whether it is decided."""
+        named = self.best if self.goal == "best" else ", ".join(self.order)
         state = f"decided, with an error of at most {self.error:.0%}" if self.decided else "open"
-        lines = [f"best: {self.best} ({state})"]
+        return f"{self.goal}: {named} ({state})"
+
+    def __str__(self) -> str:
+        lines = [self.ranking]
         for (first, second), each in self.differences.items():
             lines.append(describe_difference(first, second, each))
         return "\n".join(lines)
@@ -76,26 +89,31 @@ def compare(
     until: str = "best",
     method: str | None = None,
     seed: int = 0,
+    directory: str | Path | None = None,
 ) -> Comparison:
     """Asks new models the same samples of a board until the best of them, or their order, is known.
 
     Args:
       board: the known models.
       models: by name, what takes a list of sample ids and returns a value for each, in the units of
-        the board.
+        the board. If it raises, the samples are asked again one at a time; one of which it raises
+        three times has no answer, and a model without 20 answers in a row ends the comparison.
       budget: most samples asked of each model; None: all.
       until: "best" or "order".
       method: as of `Session.start`.
       seed: of the draws.
+      directory: of the session that keeps the answers; a later call goes on with it. None: they are
+        kept until the call ends.
 
     Raises:
-      BadInput: an argument cannot be used.
+      BadInput: an argument cannot be used, or a model does not answer.
     """
     from nevis_stream.dynamic_evaluation.session import Session
 
+    advice = ["`directory` would keep what was answered."] if directory is None else []
     with TemporaryDirectory(prefix="nevis-stream-comparison-") as folder:
         session = Session.start(
-            Path(folder) / "session",
+            Path(folder) / "session" if directory is None else directory,
             board,
             budget,
             models=list(models),
@@ -103,16 +121,7 @@ def compare(
             seed=seed,
             until_decided=until,
         )
-        while not session.ended:
-            for name, answer in models.items():
-                if ids := session.ask(BATCH, name):
-                    given = list(answer(list(ids)))
-                    if len(given) != len(ids):
-                        raise BadInput(
-                            f"{name}: was asked {len(ids)} samples, and returned {len(given)}"
-                            " values."
-                        )
-                    session.tell(dict(zip(ids, given, strict=True)), name)
+        session_loop.run_in_turn(session, models, BATCH, *advice)
         return compare_models(session)
 
 
@@ -135,15 +144,18 @@ def compare_models(session: "Session") -> Comparison:
         name: [names[i] for i in np.flatnonzero(decisions.better[:, column])]
         for column, name in enumerate(names)
     }
-    left = [name for name in names if not beaten[name]] or names
-    sign = -1 if part.lower else 1
-    best = max(left, key=lambda name: np.nan_to_num(sign * estimates[name].value, nan=-np.inf))
+    sign = 1 if part.lower else -1
+
+    def place(name: str) -> tuple[int, float]:
+        return len(beaten[name]), float(np.nan_to_num(sign * estimates[name].value, nan=np.inf))
+
+    order, goal = sorted(names, key=place), session.settings.until_decided
     differences = {
         (first, second): compare_two(session, first, second)
         for first, second in combinations(names, 2)
     }
     decided = bool(decisions.settled.all())
-    return Comparison(best, decided, ERROR, beaten, differences, estimates)
+    return Comparison(goal, order, decided, ERROR, beaten, differences, estimates)
 
 
 def compare_two(session: "Session", first: str, second: str) -> Difference:

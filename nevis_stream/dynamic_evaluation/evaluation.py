@@ -12,6 +12,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.board import (
     Board,
     PricesGiven,
+    check_board,
     check_common_mean,
     convert_budget,
 )
@@ -90,6 +91,7 @@ def evaluate(
       BadInput: the budget is above the number of samples, there is no such method or population,
         or a value is not valid.
     """
+    board = check_board(board)
     facts = board.cache.facts()
     low, high = sample_ranges(facts)
     check_common_mean(facts, "use `evaluate_metrics`.")
@@ -136,6 +138,7 @@ def evaluate_metrics(
     Raises:
       BadInput: as of `evaluate`; or the method chooses samples by one metric.
     """
+    board = check_board(board)
     facts, names = board.cache.facts(), board.cache.samples()
     if facts.prompt is None or facts.metric is None:
         raise BadInput("this board has one metric of each sample: use `evaluate`.")

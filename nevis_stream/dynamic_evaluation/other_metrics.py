@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.board import Board, check_board
 from nevis_stream.dynamic_evaluation.evaluation import scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.session import Session
@@ -43,7 +43,7 @@ def estimate_metric(
       BadInput: the session has not ended, or ends by its interval; its method chooses samples by
         one metric; the samples are others; or a value is missing or not valid.
     """
-    settings, track = session.settings, session.track(model)
+    board, settings, track = check_board(board), session.settings, session.track(model)
     if session.stopping.by_interval or settings.unit is not None:
         raise BadInput("another metric is estimated for a budget that is a number of samples.")
     if not session.has_ended(track.model) or int(track.answered.sum()) < settings.budget:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
-from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, convert_budget
+from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, check_board, convert_budget
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
@@ -54,6 +54,7 @@ from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, Verdic
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
+from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query
 from nevis_stream.queries.prices import Prices
@@ -142,7 +143,7 @@ class Session:
         Raises:
           BadInput: an argument cannot be used, or the directory has another session.
         """
-        board = Board(board) if isinstance(board, EvaluationCache) else board
+        board = check_board(board)
         asked = None if budget is None else convert_budget(board, budget, prices)
         rule = Rule(asked, until, until_better_than, until_decided)
         fitted = begin(Path(directory), board, rule, models, method, seed, progress)
@@ -151,12 +152,12 @@ class Session:
             session.fitted = fitted
         return session
 
-    # What is known
-
     @cached_property
     def cache(self) -> EvaluationCache:
-        """The copy of the board."""
-        return EvaluationCache(self.directory / BOARD)
+        """The copy of the board; a damaged one is refused."""
+        cache = EvaluationCache(self.directory / BOARD)
+        refuse_damage(cache)
+        return cache
 
     @cached_property
     def facts(self) -> SampleFacts:
@@ -350,8 +351,6 @@ class Session:
             if new := {model: of_model for model, of_model in new.items() if of_model}:
                 self.log.add_answers({"source": source, "answers": new})
         return sum(map(len, new.values()))
-
-    # What is known by now
 
     @property
     def ended(self) -> bool:

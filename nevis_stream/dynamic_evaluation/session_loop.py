@@ -74,6 +74,8 @@ AnswerAll = Callable[[list], Sequence[Any]]
 AnswerOne = Callable[[Any], Awaitable[Any]]
 """Takes one sample id, returns a value."""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0  # seconds between looks at what others have answered
+_GO_ON = "What it answered is kept; the same call continues."
+_RETRIES = 2  # of each sample, where several models answer in turn
 _PAUSE = 0.2  # seconds before samples are asked for again that other workers may free
 
 
@@ -87,8 +89,8 @@ class _Recorder:
       failures: the samples without an answer that are held back.
     """
 
-    def __init__(self, session: "Session", model: str | None):
-        self._session, self._model = session, model
+    def __init__(self, session: "Session", model: str | None, next_step: str = _GO_ON):
+        self._session, self._model, self._next_step = session, model, next_step
         self.failures: dict[SampleId, None] = {}
         self._in_a_row = 0
 
@@ -117,8 +119,8 @@ class _Recorder:
     def _stop_if_too_many(self) -> None:
         if self._in_a_row >= MOST_WITHOUT_ANSWER:
             raise BadInput(
-                f"{self._in_a_row} samples in a row have no answer, so the model is not asked any"
-                " more. What it answered is kept; the same call continues."
+                f"{self._in_a_row} samples in a row have no answer, so {self._model or 'the model'}"
+                f" is not asked any more. {self._next_step}"
             )
 
 
@@ -151,6 +153,20 @@ def run(
         recorder.add(_collect_answers(answer, ids, retries))
         recorder.flush()
     return session.estimate(model)
+
+
+def run_in_turn(
+    session: "Session", answers: Mapping[str, AnswerAll], count: int, next_step: str = _GO_ON
+) -> None:
+    """Evaluates several models until nothing more is asked, `count` samples of each at a time; the
+    next step is advised where one does not answer.
+    """
+    recorders = {name: _Recorder(session, name, next_step) for name in answers}
+    while not session.ended:
+        for name, recorder in recorders.items():
+            if ids := session.ask(count, name):
+                recorder.add(_collect_answers(answers[name], ids, _RETRIES))
+                recorder.flush()
 
 
 def _collect_answers(

@@ -3,11 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.comparison import compare_models, compare_two
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.forked import run
 
@@ -62,9 +63,38 @@ def test_a_session_goes_on_after_it_was_opened_again(tmp_path, board):
     found = compare_models(session)
     assert 1 < rounds < 7 and found.decided
     assert found.beaten == {"good": [], "fair": ["good"], "weak": ["good", "fair"]}
+    assert str(found).startswith("order: good, fair, weak (decided, with an error of at most 5%)")
+    assert run("launch.evaluate", "report", str(session.directory)).returncode == 0
+    assert str(found).splitlines()[0] in (session.directory / "report/report.html").read_text()
+    table = pd.read_csv(session.directory / "report/differences.csv")
+    expected = found.differences["weak", "fair"]
+    assert table.iloc[2, :3].tolist() == ["weak", "fair", expected.value]
     against = compare_two(session, "good", "model-3")
     truth = NEW["good"].mean() - KNOWN[3].mean()
     assert against.low <= truth <= against.high
+
+
+def test_a_comparison_goes_on_after_a_model_did_not_answer(tmp_path, board):
+    out, asked = True, 0
+
+    def answer_late(ids):
+        nonlocal asked
+        asked += 1
+        if out and asked > 1:
+            raise ConnectionError("no route")
+        return NEW["fair"][ids]
+
+    models = {"good": lambda ids: NEW["good"][ids], "late": answer_late}
+    hint = "late is not asked any more. `directory` would keep"
+    with pytest.warns(RunWarning, match="no route"), pytest.raises(BadInput, match=hint):
+        de.compare(board, models)
+    asked = 0
+    with pytest.warns(RunWarning), pytest.raises(BadInput, match="late .* same call continues"):
+        de.compare(board, models, directory=tmp_path / "s")
+    kept = de.Session(tmp_path / "s").track("late").answered.sum()
+    out, asked = False, 0
+    found = de.compare(board, models, directory=tmp_path / "s")
+    assert kept == 10 and found.best == "good" and found.decided
 
 
 def test_lower_values_may_be_better(tmp_path):
@@ -174,8 +204,12 @@ def test_what_cannot_be_compared_is_refused(tmp_path, board):
     strata = de.Session.start(tmp_path / "u", board, 10, models=["a"], method="stratified_mean")
     with pytest.raises(BadInput, match="'stratified_mean' does not draw .* --method=random_mean"):
         compare_two(strata, "a", "model-3")
-    with pytest.raises(BadInput, match="a: was asked 10 samples, and returned 2 values"):
+    with pytest.raises(BadInput, match=r"10 samples asked, and values of shape \[2\] returned"):
         de.compare(board, dict.fromkeys("ab", lambda ids: [1, 0]))
+    with pytest.raises(BadInput, match="a board is expected, not ndarray: `read_board`"):
+        de.compare(KNOWN, dict.fromkeys("ab", lambda ids: [1, 0]))
+    with pytest.raises(BadInput, match="a board is expected, not ndarray: `read_board`"):
+        de.evaluate(KNOWN, lambda ids: [1, 0], 10)
     with pytest.raises(BadInput, match="at least two"):
         de.Session.start(tmp_path / "t", board, until_decided="best")
     with pytest.raises(BadInput, match="'worst'"):

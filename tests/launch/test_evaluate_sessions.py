@@ -66,14 +66,14 @@ def test_the_loop_over_files(folder):
     assert "Live evaluation" in (folder / page).read_text()
 
 
-def test_a_damaged_board_is_not_compared_with(folder):
+def test_a_damaged_board_is_not_used(folder):
     evaluate("start leaderboard.csv --model=a --out=s --method=random_mean --budget=10")
     write_csv(folder / "a.csv", evaluate("ask s").split())
     evaluate("tell s a.csv")
     assert "a - m1: " in evaluate("compare s a m1")
     cells = folder / "s/board/cells.bin"
     cells.write_bytes(bytes(byte ^ 1 for byte in cells.read_bytes()))
-    for command in ("compare s a m1", "report s"):
+    for command in ("ask s", "tell s a.csv", "status s", "compare s a m1", "report s"):
         assert "is damaged, so it is not used" in evaluate(command, 2)
 
 
