@@ -11,11 +11,12 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import read_runs
+from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.report import exports, palette, svg
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts import PARTS
+from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.learning_curves import find_lowest
-from nevis_stream.report.section import Section
+from nevis_stream.report.section import PageContents, Section
 from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
@@ -37,8 +38,17 @@ def section(paths):
     return Section(1, read_runs(paths)[0])
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__.rpartition(".")[2])
-def test_a_part_is_a_title_and_three_functions(part, section):
+@pytest.fixture
+def contents(section, tmp_path):
+    """What parts across streams take, with two transfer matrices."""
+    return PageContents([section], [read_matrix(write(tmp_path / name)) for name in "ab"])
+
+
+@pytest.mark.parametrize(
+    "part", [*PARTS, *PARTS_ACROSS], ids=lambda part: part.__name__.rpartition(".")[2]
+)
+def test_a_part_is_a_title_and_three_functions(part, section, contents):
+    subject = contents if part in PARTS_ACROSS else section
     public = {
         name
         for name, value in vars(part).items()
@@ -46,8 +56,8 @@ def test_a_part_is_a_title_and_three_functions(part, section):
         and (inspect.isfunction(value) and value.__module__ == part.__name__ or name.isupper())
     }
     assert {"TITLE", "html", "tables", "figures"} <= public
-    assert all(frame.columns.is_unique for frame in part.tables(section).values())
-    for drawing in part.figures(section).values():
+    assert all(frame.columns.is_unique for frame in part.tables(subject).values())
+    for drawing in part.figures(subject).values():
         assert drawing.title and isinstance(drawing.draw(), Figure)
         words = drawing.caption
         assert (
@@ -55,10 +65,11 @@ def test_a_part_is_a_title_and_three_functions(part, section):
         )
 
 
-def test_no_two_parts_write_the_same_file(section):
+def test_no_two_parts_write_the_same_file(section, contents):
+    parts = [*((part, section) for part in PARTS), *((part, contents) for part in PARTS_ACROSS)]
     for files in (
-        [n for p in PARTS for n in p.tables(section)],
-        [n for p in PARTS for n in p.figures(section)],
+        [name for part, subject in parts for name in part.tables(subject)],
+        [name for part, subject in parts for name in part.figures(subject)],
     ):
         assert len(files) == len(set(files))
         assert all(re.fullmatch(r"[a-z_]+", name) for name in files)
