@@ -52,8 +52,7 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     runs = [path for path in paths if (path / FILE_NAME).is_file()]
     if runs:  # the predictors of a run are compiled
         use_compilation_cache()
-    if values.dataset_weights:
-        _check_weights([path for path in paths if path not in runs], target, values)
+    weights = _check_weights([path for path in paths if path not in runs], target, values)
     backbone = _backbone(values, paths, runs)
     for path in _together(paths, runs):
         if isinstance(path, Path) and path in runs:
@@ -68,7 +67,7 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
                 backbone=backbone,
             )
         else:
-            _import_file(path, target, values)
+            _import_file(path, target, values, weights)
     if values.dataset_weights:
         open_one_cache(target).set_dataset_weights(values.dataset_weights)
     elif (target / INDEX).is_file():
@@ -108,15 +107,18 @@ def _backbone(
     return open_checkpoint(Path(values.features), trust=values.trust)
 
 
-def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> None:
-    """Checks --dataset_weights before anything is written.
+def _check_weights(
+    files: Sequence[Path], target: Path, values: FlagValues
+) -> dict[str, float] | None:
+    """Returns --dataset_weights by data set, checked before anything is written; None without the
+    flag, or without files.
 
     Raises:
       BadInput: a weight is invalid, a data set has one sample, or the weights are not those of the
         data sets of the files and the cache.
     """
-    if not files:  # the data set of a run's cache is its name
-        return
+    if not values.dataset_weights or not files:  # the data set of a run's cache is its name
+        return None
     datasets, all_provenances = {}, []
     if (target / INDEX).is_file():
         cache = EvaluationCache(target)
@@ -128,8 +130,9 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(get_dataset, provenances), strict=True))
         all_provenances += provenances
-    check_weights(values.dataset_weights, Counter(datasets.values()))
+    weights = check_weights(values.dataset_weights, Counter(datasets.values()))
     check_one_mean(collect_facts(all_provenances, None))
+    return weights
 
 
 def _say_unused_weights(cache: EvaluationCache) -> None:
@@ -141,7 +144,12 @@ def _say_unused_weights(cache: EvaluationCache) -> None:
         )
 
 
-def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues) -> None:
+def _import_file(
+    path: Path | tuple[Path, ...],
+    target: Path,
+    values: FlagValues,
+    weights: dict[str, float] | None,
+) -> None:
     caches = [] if (target / INDEX).is_file() else sorted(target.glob(f"*/{INDEX}"))
     if caches:
         raise BadInput(
@@ -165,6 +173,7 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             values.threshold,
             features=features if values.features else None,
             progress=progress,
+            dataset_weights=weights,
             **get_reading_choices(values),
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))

@@ -13,7 +13,14 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
-from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, find_repeat, read_range
+from nevis_stream.evaluation_cache.facts import (
+    HASH,
+    METRIC,
+    RANGE,
+    find_repeat,
+    read_range,
+    select_used_weights,
+)
 from nevis_stream.evaluation_cache.index import (
     HASH_TABLE,
     MODEL_CHECKS,
@@ -152,7 +159,8 @@ def add_samples(
 
     Raises:
       BadInput: an id occurs twice, is empty or not a string; or a range is not valid; or what
-        identifies a sample differs from that in the cache (see `identity`).
+        identifies a sample differs from that in the cache (see `identity`); or the data sets of the
+        cache have weights, and that of a new sample has none.
     """
     if isinstance(ids, np.ndarray):
         ids = [str(sample) for sample in ids]
@@ -172,6 +180,9 @@ def add_samples(
     db.executemany("INSERT INTO samples VALUES (?, ?)", rows)
     _write_batches(db, new_ids, [stated[k] for k in new], places[new].tolist())
     _add_hashes(db, ids, places, provenances)
+    if new:
+        about = parse_object(db.execute("SELECT text FROM about").fetchone()[0])
+        select_used_weights(about.get("dataset_weights"), [each for _, each in read_batches(db)])
     return places
 
 

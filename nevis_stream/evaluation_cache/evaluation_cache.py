@@ -220,16 +220,17 @@ class EvaluationCache:
             columns = entries.choose(db, "samples", samples)
             cells.write_features(db, self.cells, columns, features)
 
-    def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
-        """Records the weight of each data set in the overall mean, or "equal" for equal weights;
-        see `samples.check_weights`.
+    def set_dataset_weights(self, weights: Mapping[str, float] | str | None) -> None:
+        """Records the weight of each data set in the overall mean, or "equal" for equal weights
+        (see `samples.check_weights`); None: every sample counts the same.
         """
         with self.index.writing() as db:
-            sizes = Counter[str]()
+            sizes, about = Counter[str](), records.read_about(db)
+            about.pop("dataset_weights", None)
             for columns, provenance in entries.read_batches(db):
                 sizes[facts.get_dataset(provenance)] += columns.stop - columns.start
-            checked = check_weights(weights, sizes)
-            about = records.read_about(db) | {"dataset_weights": checked}
+            if weights is not None:
+                about["dataset_weights"] = check_weights(weights, sizes)
             records.write_about(db, about)
 
     def remove(
@@ -364,7 +365,8 @@ class EvaluationCache:
         provenances, features = entries.spread_provenance(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since
-        found = facts.collect_facts(provenances, features, about.get("dataset_weights"))
+        weights = facts.select_used_weights(about.get("dataset_weights"), [p for _, p in batches])
+        found = facts.collect_facts(provenances, features, weights)
         if not found.n:
             return found
         if about.get("kind") == MULTI_LABEL:
@@ -375,12 +377,7 @@ class EvaluationCache:
         """Returns whether all samples agree in direction and range and have one metric each."""
         with self.index.reading() as db:
             batches = [each for _, each in entries.read_batches(db)]
-        kinds = {
-            (*facts.read_range(each), facts.describe_direction(each) == facts.LOWER)
-            for each in batches
-        }
-        metrics = {(facts.get_dataset(each), each.get(facts.METRIC)) for each in batches}
-        return len(kinds) <= 1 and len(metrics) <= len({dataset for dataset, _ in metrics})
+        return facts.have_one_mean(batches)
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""

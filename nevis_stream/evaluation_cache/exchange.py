@@ -56,6 +56,7 @@ def import_file(
     value_range: ValueRange | Mapping[str, ValueRange] | None = None,
     features: Callable[[list[str]], tuple[np.ndarray, list[str]]] | None = None,
     progress: Progress = SILENT,
+    dataset_weights: Mapping[str, float] | None = None,
     **how: Any,
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
@@ -68,9 +69,12 @@ def import_file(
       features: takes samples' ids; returns float32[n, d], NaN for a sample without features, and
         lines for people (see `read_features`).
       progress: is told the stages.
+      dataset_weights: by data set, instead of those of the cache, which may have data sets of its
+        own; None: they stay.
 
     Raises:
-      BadInput: as `read_values`; or a value or range contradicts that of the cache.
+      BadInput: as `read_values`; or a value or range contradicts that of the cache; or its data
+        sets have weights, and one of the file's has none.
     """
     progress.stage("read")
     table = read_values(path, threshold, value_range, **how)
@@ -95,6 +99,9 @@ def import_file(
                     {CORRECT: table.predicted},
                 )
             )
+            if dataset_weights is not None:
+                about = records.read_about(db) | {"dataset_weights": dict(dataset_weights)}
+                records.write_about(db, about)
             columns = entries.add_samples(db, table.samples, provenances)
             rows = [
                 (model, entries.add_model(db, model, origin | provenance))

@@ -78,6 +78,34 @@ def get_dataset(provenance: Mapping[str, Any]) -> str:
     return _find_first(provenance, DATASET)
 
 
+def have_one_mean(provenances: Iterable[Mapping[str, Any]]) -> bool:
+    """Returns whether samples agree in direction and range, and have one metric each."""
+    provenances = list(provenances)
+    kinds = {(*read_range(each), describe_direction(each) == LOWER) for each in provenances}
+    metrics = {(get_dataset(each), each.get(METRIC)) for each in provenances}
+    return len(kinds) <= 1 and len(metrics) <= len({dataset for dataset, _ in metrics})
+
+
+def select_used_weights(
+    weights: Mapping[str, float] | None, provenances: Sequence[Mapping[str, Any]]
+) -> Mapping[str, float] | None:
+    """Returns the weights of data sets; None where there are none, or where the samples have no
+    common mean that could be weighted.
+
+    Raises:
+      BadInput: some data sets have a weight and others none.
+    """
+    if not weights or not have_one_mean(provenances):
+        return None
+    if missing := sorted({get_dataset(each) for each in provenances} - set(weights)):
+        raise BadInput(
+            f"the data sets {', '.join(sorted(weights))} have weights in the mean, but not"
+            f" {', '.join(map(repr, missing))}: give each one a weight when you import them"
+            " (--dataset_weights; equal: all the same)."
+        )
+    return weights
+
+
 def collect_facts(
     provenances: Sequence[Mapping[str, Any]],
     features: np.ndarray | None = None,

@@ -150,6 +150,9 @@ def test_each_data_set_has_a_weight(cache):
     ):
         with pytest.raises(BadInput, match=message):
             cache.set_dataset_weights(weights)
+    with pytest.raises(BadInput, match="mt, qa, yes have weights in the mean, but not 'new'"):
+        cache.add_samples(["g"], [{"dataset": "new"}])
+    cache.set_dataset_weights(None)
     cache.add_samples(["g"], [{"dataset": "new"}])
     with pytest.raises(BadInput, match="data set 'new' has one sample"):
         cache.set_dataset_weights("equal")

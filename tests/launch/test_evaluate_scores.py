@@ -153,6 +153,28 @@ def test_weights_and_methods_that_do_not_fit_are_refused_before_anything_is_writ
     assert not out.exists()
 
 
+def test_data_sets_without_a_weight_do_not_join_those_that_have_one(tmp_path):
+    cache, columns = tmp_path / "cache", "model,sample,outcome,dataset"
+    for datasets in ("ab", "cd"):
+        lines = (f"m{m},{d}{i},{(m + i) % 2},{d}" for m in (0, 1) for d in datasets for i in (0, 1))
+        (tmp_path / f"{datasets}.csv").write_text("\n".join([columns, *lines]))
+    command("import", tmp_path / "ab.csv", "--dataset_weights=equal", f"--cache={cache}")
+    words = "import", tmp_path / "cd.csv", f"--cache={cache}"
+    assert "the data sets a, b have weights in the mean, but not 'c', 'd': give" in refused(*words)
+    assert "no weight for d" in refused(*words, "--dataset_weights=a=1,b=2,c=1")
+    assert EvaluationCache(cache).shape == (2, 4)
+    command(*words, "--dataset_weights=a=1,b=2,c=1,d=4")
+    assert EvaluationCache(cache).facts().weights.sum() == 1
+    EvaluationCache(cache).set_dataset_weights(None)
+    assert EvaluationCache(cache).facts().dataset_weights is None
+    columns, lines = "model,sample,score,dataset,low,high", ["m0,e0,5,e,0,9", "m1,e0,7,e,0,9"]
+    (tmp_path / "e.csv").write_text("\n".join([columns, *lines]))
+    EvaluationCache(cache).set_dataset_weights("equal")
+    more = command("import", tmp_path / "e.csv", f"--cache={cache}")
+    assert "its dataset_weights are no longer used" in more
+    assert EvaluationCache(cache).facts().dataset_weights is None
+
+
 def test_the_main_methods_are_those_that_take_the_values():
     values = SimpleNamespace(
         methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1
