@@ -64,7 +64,7 @@ def main(argv):
 
         write_file(Path(_OUT.value), encode_csv(make_table(comparison)))
         print(f"table: {_OUT.value}")
-    if any(item.unread for item in left_out):
+    if any(item.damaged for item in left_out):
         sys.exit(entry.INCOMPLETE)
 
 

@@ -54,11 +54,13 @@ class Run:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A path that is not used, why, and whether it is because a file could not be read."""
+    """A path that is not used, why, and whether it is because a file could not be read, or
+    contradicts another.
+    """
 
     path: Path
     reason: str
-    unread: bool = False
+    damaged: bool = False
 
 
 class NothingToRead(BadInput):
@@ -94,10 +96,10 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
         except NothingToRead as error:
             left_out.append(LeftOut(path, str(error)))
         except (BadInput, OSError) as error:
-            left_out.append(LeftOut(path, str(error), unread=True))
+            left_out.append(LeftOut(path, str(error), damaged=True))
         except Exception as error:  # one damaged file must not stop the others from being read
             reason = f"cannot be read: {type(error).__name__}: {str(error)[:_LONGEST]}"
-            left_out.append(LeftOut(path, reason, unread=True))
+            left_out.append(LeftOut(path, reason, damaged=True))
     return _without_repetitions(_without_contradictions(runs, left_out), left_out)
 
 
@@ -224,7 +226,7 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
                     f"has the stream digest of {other.path} but a different stream: {difference};"
                     f" {advice}"
                 )
-                left_out.append(LeftOut(run.path, reason))
+                left_out.append(LeftOut(run.path, reason, damaged=True))
     return [run for run in runs if run.path not in wrong]
 
 
@@ -259,7 +261,7 @@ def _without_repetitions(
                 f"same config and seed (hash {config_hash}), but contradicting ledgers:"
                 f" {differing.path} and {furthest.path} differ in {difference}; {none} is used"
             )
-            left_out += [LeftOut(run.path, reason) for run in repetitions]
+            left_out += [LeftOut(run.path, reason, damaged=True) for run in repetitions]
             continue
         longest.append(furthest)
         reason = f"the same config and seed (hash {config_hash}) as {furthest.path}"

@@ -50,8 +50,8 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether every file that exists could be read."""
-        return not any(item.unread for item in self.left_out)
+        """Whether every file that exists could be read, and none contradicts another."""
+        return not any(item.damaged for item in self.left_out)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def make_report(
         if not faults or (len(faults) == len(runs) and not any(others)):
             raise
         runs = [run for run in runs if run not in faults]
-        left_out += [LeftOut(run.path, reason, unread=True) for run, reason in faults.items()]
+        left_out += [LeftOut(run.path, reason, damaged=True) for run, reason in faults.items()]
         files = write()
     changed = files.close()
     left_out += _list_unread(runs)
@@ -156,7 +156,7 @@ def make_report(
 def _list_unread(runs: Iterable[Run]) -> list[LeftOut]:
     """Returns the files of runs that reading has failed for so far, with the reasons."""
     return [
-        LeftOut(run.path / name, reason, unread=True)
+        LeftOut(run.path / name, reason, damaged=True)
         for run in runs
         for name, reason in sorted(run.unread.items())
     ]
@@ -209,8 +209,8 @@ def _read_all(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[L
         try:
             values.append(read(path))
         except BadInput as error:
-            unread = not isinstance(error, NothingToRead)
-            left_out.append(LeftOut(path, str(error), unread))
+            damaged = not isinstance(error, NothingToRead)
+            left_out.append(LeftOut(path, str(error), damaged))
     return values
 
 

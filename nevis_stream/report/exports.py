@@ -117,12 +117,12 @@ def write_tables(contents: PageContents, files: Files, progress: Progress) -> No
             for name, frame in part.tables(contents).items()
             if not frame.empty
         }
-    printed = []
+    printed, notes = [], _list_notes(contents)
     for name, pieces in follow(progress, "write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
         files.write(f"{name}.csv", encode_csv(frame))
         if len(frame) <= MOST_ROWS:
-            files.write(f"latex/{name}.tex", format_table(frame, name).encode())
+            files.write(f"latex/{name}.tex", format_table(frame, name, notes).encode())
             printed.append(name)
     files.write(f"latex/{_DOCUMENT}.tex", format_document(printed).encode())
 
@@ -155,8 +155,13 @@ def write_figures(contents: PageContents, files: Files, progress: Progress) -> N
 def _explain_marks(section: Section | PageContents, figure: Figure) -> list[str]:
     """Returns the meaning of the marks at names in a figure; [] if none has one."""
     marked = any(MARK in text.get_text() for text in figure.findobj(Text))
+    return [f"{note}." for note in _list_notes(section)] if marked else []
+
+
+def _list_notes(section: Section | PageContents) -> list[str]:
+    """Returns the notes on learners' names, of all sections for parts across streams."""
     sections = section.sections if isinstance(section, PageContents) else [section]
-    return [f"{note}." for part in sections for note in part.mark_notes] if marked else []
+    return [note for part in sections for note in part.mark_notes]
 
 
 def _pair_with_parts(sections: Sequence[Section]) -> list[tuple]:

@@ -2,12 +2,12 @@
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 
 import pandas as pd
 
-from nevis_stream.analysis.seeds import list_notes, shorten_name
+from nevis_stream.analysis.seeds import shorten_name
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.report.names import shorten
 from nevis_stream.terminal import strip_control_characters
@@ -55,7 +55,7 @@ _LATEX = str.maketrans(
 )
 
 
-def format_table(frame: pd.DataFrame, name: str) -> str:
+def format_table(frame: pd.DataFrame, name: str, notes: Iterable[str] = ()) -> str:
     """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page.
 
     At most five columns are printed, `x` and `x_std` as one; long texts are shortened.
@@ -63,13 +63,16 @@ def format_table(frame: pd.DataFrame, name: str) -> str:
     Args:
       frame: one row or more.
       name: of the table, for its columns and its label.
+      notes: on the names of learners with a mark (`list_notes`); the caption has those of the names
+        that are printed.
     """
     columns = _choose_columns(frame, name)
     cells = pd.DataFrame({column: _format_cells(frame, column) for column in columns}, dtype=object)
     numeric = [_is_numeric(frame[column]) for column in columns]
     printed = _fit(cells, numeric)
     printed.columns = [_escape(column.replace("_", " ")) for column in columns]
-    marks = list_notes(sorted({str(learner) for learner in frame.get("learner", ())}))
+    texts = "\n".join(cells.to_numpy(str).ravel())
+    marks = [note for note in dict.fromkeys(notes) if note.partition(":")[0] in texts]
     title = name.replace("_", " ").capitalize()
     words = "; ".join([f"{title}, rounded: {name}.csv has all columns and digits", *marks])
     long = len(frame) > _ROWS_OF_A_PAGE

@@ -99,6 +99,17 @@ def test_streams_are_named_where_there_are_several():
     assert "pi" not in format_table(frame[:1], "some")
 
 
+def test_a_caption_explains_the_marks_of_the_names_that_are_printed(tmp_path):
+    run = SyntheticRun(learner="indep", tasks=3, meta_test=2)
+    marked = run.but(learner="ft_d (stand-in: pre-trained on omniglot)", skill=0.2, start="related")
+    paths = [each.write(tmp_path / str(i)) for i, each in enumerate((run, marked))]
+    write_report(paths, tmp_path / "out")
+    tables = {path.stem: path.read_text() for path in (tmp_path / "out/latex").glob("*.tex")}
+    explained = {name for name, text in tables.items() if "pre-{}trained on omniglot" in text}
+    assert explained == {name for name, text in tables.items() if "ft\\_d\\dag" in text}
+    assert explained >= {"points", "pairs", "flops_to_reach"}
+
+
 @pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not on PATH")
 def test_every_table_compiles_and_fits_on_its_page(tmp_path):
     run = SyntheticRun(learner="Indep", tasks=5, meta_test=2, stream="full", mistakes=True)

@@ -288,8 +288,9 @@ def test_a_run_that_contradicts_another_of_its_digest_is_left_out(tmp_path, word
     for place in ("first", "last"):
         own = [each.write(tmp_path / place / each.learner) for each in (RUN, OURS)]
         runs = [path, *own] if place == "first" else [*own, path]
-        page = Page(write_report(runs, tmp_path / place / "out"))
-        assert "1 left out" in page.text
+        report = make_report(runs, tmp_path / place / "out")
+        page = Page(report.page)
+        assert "1 left out" in page.text and not report.complete
         assert words in page.text
         assert "most runs agree with that one" in page.text
         assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
