@@ -27,7 +27,7 @@ class Everything(Policy):
     """Asks all samples."""
 
     about = "every sample, regardless of the budget (for bounds)"
-    representative = True
+    representative = drawn = True
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns every cell."""

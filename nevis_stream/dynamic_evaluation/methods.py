@@ -340,7 +340,8 @@ def guard_name(name: str) -> str:
     intervals hold for any model already, its own.
     """
     method = get(name)
-    return name if method.predictor.holds_for == ANY_MODEL else GUARDED + name
+    held = not method.cross_validated and method.predictor.holds_for == ANY_MODEL
+    return name if held else GUARDED + name
 
 
 def is_bound(name: str) -> bool:

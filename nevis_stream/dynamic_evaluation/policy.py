@@ -99,8 +99,10 @@ class Policy(ABC):
       out_of_core: whether known models may stay in a cache.
       adaptive: whether the choice depends on earlier answers.
       representative: whether the cells, or those of them with `Query.fractions`, are drawn at
-        random or evenly from an order of the samples, so that a mean of them needs no calibration.
-        Of the known models, a policy that is not adaptive then uses no more than this order.
+        random or lie evenly on an order of the samples. Of the known models, a policy that is not
+        adaptive then uses no more than this order.
+      drawn: whether they are all drawn at random, so that the interval of their mean holds for any
+        model and needs no calibration.
       takes_prices: whether samples may differ in price.
       needs: the quantities, of `response.QUANTITIES`, that a predictor must give; others may be
         used if the predictor gives them.
@@ -110,6 +112,7 @@ class Policy(ABC):
     out_of_core = True
     adaptive = False
     representative = False
+    drawn = False
     takes_prices = False
     needs: frozenset[str] = frozenset()
 
@@ -196,7 +199,7 @@ class Random(Policy):
       shared: whether all models are asked the same samples.
     """
 
-    representative = True
+    representative = drawn = True
 
     def __init__(self, shared: bool = False):
         self.shared = shared
@@ -222,7 +225,7 @@ class Strata(Policy):
     """
 
     about = "one random sample from each of equal strata of the order from easy to hard"
-    representative = True
+    representative = drawn = True
     takes_prices = True
 
     def count_affordable(self, prices: Prices) -> int:
@@ -282,7 +285,7 @@ class Datasets(Policy):
     """
 
     about = "random samples, equally many of each data set"
-    representative = True
+    representative = drawn = True
 
     def check(self, facts: SampleFacts) -> None:
         """Refuses samples without data sets."""

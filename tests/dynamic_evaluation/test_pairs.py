@@ -70,7 +70,10 @@ def test_a_pair_estimates_with_an_interval(name):
     ("name", "cross_validated"),
     [
         ("random+mean", False),
-        ("error+mean", False),
+        ("error+mean", True),
+        ("uniform+mean", True),
+        ("uniform+stratified", True),
+        ("datasets+mean", False),
         ("strata+stratified", False),
         ("quadrature+mean", True),
         ("sparse_anchors+stratified", True),
@@ -78,7 +81,7 @@ def test_a_pair_estimates_with_an_interval(name):
         ("clusters_values+combination", False),
     ],
 )
-def test_an_interval_is_cross_validated_where_the_cells_do_not_stand_for_all(name, cross_validated):
+def test_an_interval_is_cross_validated_where_the_cells_are_not_drawn(name, cross_validated):
     assert methods.get(name).cross_validated == cross_validated
 
 

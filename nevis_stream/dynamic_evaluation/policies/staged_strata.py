@@ -109,7 +109,7 @@ class StagedStrata(Policy):
     needs = frozenset({"moments"})
     out_of_core = False
     adaptive = True
-    representative = True
+    representative = drawn = True
     takes_prices = True
 
     def count_affordable(self, prices: Prices) -> int:
@@ -145,7 +145,7 @@ class PartFirst(Policy):
     """
 
     adaptive = True
-    representative = True
+    representative = drawn = True
     out_of_core = False
 
     def __init__(self, policy: Policy):

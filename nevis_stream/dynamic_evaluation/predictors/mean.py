@@ -35,8 +35,8 @@ class Mean(ScorePredictor):
     holds_for = ANY_MODEL
 
     def is_calibrated(self, policy: Policy) -> bool:
-        """Returns whether the cells stand for all samples."""
-        return policy.representative
+        """Returns whether the cells are drawn from all samples."""
+        return policy.drawn
 
     def compute_weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns the weight of each observed cell in the mean, float64[m, b]."""
@@ -105,8 +105,8 @@ class Stratified(SortAndSearch):
         self.about = "mean of the asked samples; cells by Sort & Search"
 
     def is_calibrated(self, policy: Policy) -> bool:
-        """Returns whether the cells stand for all samples."""
-        return policy.representative
+        """Returns whether the cells are drawn from all samples."""
+        return policy.drawn
 
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
