@@ -24,6 +24,7 @@ def estimate_metric(
     board: Board,
     answers: Mapping[Any, Any] | str | Path,
     model: str | None = None,
+    **how: Any,
 ) -> Estimate:
     """Returns the estimate of another metric from the samples that a session has asked.
 
@@ -36,8 +37,9 @@ def estimate_metric(
         random+PREDICTOR.
       board: the known models' values of the other metric, on the same samples.
       answers: by sample id, the model's values in the units of the board, at least of the samples
-        that were asked; or a file, or a folder of logs, that has them.
+        that were asked; or a file, or a folder of the logs of all rounds, that has them.
       model: its name in the session; None: the only one.
+      **how: a file or logs are read, such as value_range, as of `read_board`.
 
     Raises:
       BadInput: the session has not ended, or ends by its interval; its method chooses samples by
@@ -59,7 +61,9 @@ def estimate_metric(
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
     given = (
-        answers if isinstance(answers, Mapping) else _read_values(board, Path(answers), track.model)
+        answers
+        if isinstance(answers, Mapping)
+        else _read_values(board, Path(answers), track.model, how)
     )
     texts = {str(sample): value for sample, value in given.items()}
     if lost := [sample for sample in ids if sample not in texts]:
@@ -79,13 +83,13 @@ def estimate_metric(
     return fitted.estimate(query, values, track.failed, True, beside=(session.fitted, told_values))
 
 
-def _read_values(board: Board, path: Path, model: str) -> dict[str, float]:
+def _read_values(board: Board, path: Path, model: str, how: Mapping[str, Any]) -> dict[str, float]:
     """Returns a model's values in a file, in the units of the board."""
     with board.cache.index.reading() as db:
         metrics = sorted(
             {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)} - {""}
         )
-    table = read_for_cache(board.cache, path, metrics=metrics)
+    table = read_for_cache(board.cache, path, **{"metrics": metrics, "every_log": True} | how)
     if len(table.models) > 1 and model not in table.models:
         raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")
     row = table.models.index(model) if model in table.models else 0

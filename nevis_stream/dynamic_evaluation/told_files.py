@@ -67,7 +67,8 @@ def read_told_answers(
         if get_file_kind(path) in (".csv", ".tsv", ".txt") and _has_answer_columns(path):
             return _read_csv_answers(session, path, model)
     try:
-        table = read_for_cache(session.cache, path, **(reading or {}))
+        # each round of a session leaves a log
+        table = read_for_cache(session.cache, path, every_log=True, **(reading or {}))
     except BadInput as error:
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None

@@ -119,6 +119,7 @@ def read_values(
     ignored: Sequence[str] = (),
     tasks: Sequence[str] = (),
     errors: str = UNKNOWN_ERRORS,
+    every_log: bool = False,
 ) -> ValueTable:
     """Reads a file of values, or logs of evaluations.
 
@@ -129,7 +130,7 @@ def read_values(
       value_range: of all values whose range the file does not state; "none" if the metric has no
         bounds: the range is then a scale that includes all values of the file. Or ranges by task or
         metric, "" for all others.
-      metrics: of logs, as of `read_logs`.
+      metrics, every_log: of logs, as of `read_logs`.
       grades: numbers of texts in logs and tables, for example {"A": 1, "B": 0.75}.
       lower_is_better: metrics or data sets of which lower values are better, or "all".
       ignored: columns of a table that are not read.
@@ -148,7 +149,7 @@ def read_values(
     maybe_log = kind == ".parquet" or kind not in _READERS
     if logs or (maybe_log and path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS
-        raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
+        raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed, every_log)
     elif not path.is_file() and (kind in _READERS or not path.is_dir()):
         raise BadInput(f"{path}: {explain_absence(path)}.")
     elif kind not in _READERS:

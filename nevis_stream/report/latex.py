@@ -22,7 +22,7 @@ _ENGINEERING_FROM = 1_000_000  # larger numbers are written in engineering notat
 _IDENTITY = ("stream_digest", "protocol")  # columns that are never printed
 
 # columns that are printed of tables that are too wide for a page; the csv files have all
-_PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
+PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
     "points": ("label", "seed", "error", "paper_total", "full_total"),
     "flops_to_reach": ("learner_a", "learner_b", "error", "bound", "ratio"),
     "regret": ("run", "part", "task_id", "difference", "regret"),
@@ -34,7 +34,7 @@ _PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
     "pairs": ("label_a", "label_b", "difference", "cost_ratio", "says"),
     "costs": ("run", "part", "flops", "share"),
     "costs_by_task": ("run", "task_id", "total"),
-    "forward_transfer": ("run", "first_task", "later_task", "forward_transfer"),
+    "forward_transfer": ("run", "first", "later", "fwt"),
     "finetuning": ("run", "task_id", "source", "children", "depth"),
     "mistakes": ("run", "task_id", "rank", "true", "predicted"),
     "curves": ("run", "task_id", "step", "dev_error"),
@@ -100,7 +100,7 @@ def format_document(names: Sequence[str]) -> str:
 
 def _choose_columns(frame: pd.DataFrame, name: str) -> list[str]:
     """Returns the printed columns: those listed for the table, else the first five with a value."""
-    named = [column for column in _PRINTED_COLUMNS.get(name, ()) if column in frame]
+    named = [column for column in PRINTED_COLUMNS.get(name, ()) if column in frame]
     left_out = {*_IDENTITY, "stream", *(f"{column}_std" for column in frame)}
     known = [column for column in frame if column not in left_out and frame[column].notna().any()]
     streams = ["stream"] if "stream" in frame and frame["stream"].nunique() > 1 else []

@@ -18,6 +18,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.queries.oracle import ANY_MODEL, Query, Responses
 from tests.dynamic_evaluation.making import file_asks, one_order
+from tests.evaluation_cache.harness_logs import write
 
 EXACT = one_order(14, 40)
 F1 = 100 * np.clip(0.6 * EXACT + 0.4 * np.random.default_rng(1).random(EXACT.shape), 0, 1)
@@ -113,18 +114,23 @@ def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp
 
     with pytest.raises(BadInput, match="12 answers are needed first"):
         de.estimate_metric(session, boards["f1"], {})
-    asked = []
+    asked, rounds = [], 0
     for ids in session:
         asked += ids
+        values = {row(sample): float(F1[13, row(sample)]) for sample in ids}
+        write(tmp_path / "out", values, model="m13", metric="f1", date=f"2024-06-28T0{rounds}-00")
+        rounds += 1
         session.tell({sample: int(EXACT[13, row(sample)]) for sample in ids})
+    assert rounds == 2  # each start of a harness leaves a log
     given = {sample: F1[13, row(sample)] for sample in asked}
     found = de.estimate_metric(session, boards["f1"], given)
     assert found.holds_for == ANY_MODEL and found.observed == 12
     lines = [f"m13,quiz,{row(sample)},f1,0,100,{value}" for sample, value in given.items()]
     logs = tmp_path / "new.csv"
     logs.write_text("\n".join(["model,dataset,sample,metric,low,high,score", *lines]) + "\n")
-    again = de.estimate_metric(session, boards["f1"], logs)
-    assert (again.low, again.high) == pytest.approx((found.low, found.high))
+    for path in (logs, tmp_path / "out"):
+        again = de.estimate_metric(session, boards["f1"], path, value_range=(0, 100))
+        assert (again.low, again.high) == pytest.approx((found.low, found.high))
 
     def answer(prompts):
         return [{"exact_match": EXACT[13, row(each)], "f1": F1[13, row(each)]} for each in prompts]

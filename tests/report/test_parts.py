@@ -14,6 +14,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.report import exports, palette, svg
 from nevis_stream.report.build import write_report
+from nevis_stream.report.latex import PRINTED_COLUMNS
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.learning_curves import find_lowest
 from nevis_stream.report.section import PageContents, Section
@@ -73,6 +74,14 @@ def test_no_two_parts_write_the_same_file(section, contents):
     ):
         assert len(files) == len(set(files))
         assert all(re.fullmatch(r"[a-z_]+", name) for name in files)
+
+
+def test_the_columns_that_latex_prints_are_those_of_the_tables(section, contents):
+    parts = [*((part, section) for part in PARTS), *((part, contents) for part in PARTS_ACROSS)]
+    tables = {k: v for part, subject in parts for k, v in part.tables(subject).items() if len(v)}
+    assert {"points", "forward_transfer", "runs", "transfer_matrix"} <= set(tables)
+    for name in PRINTED_COLUMNS.keys() & tables.keys():
+        assert set(PRINTED_COLUMNS[name]) <= set(tables[name]), name
 
 
 def test_the_navigation_leads_to_every_part(paths, tmp_path):

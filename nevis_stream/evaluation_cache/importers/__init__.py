@@ -73,6 +73,7 @@ def read_logs(
     ranges: Ranges | None = None,
     tasks: Sequence[str] = (),
     with_failed: bool = False,
+    every_log: bool = False,
 ) -> RawTable:
     """Reads all logs in some paths; the order of the paths does not matter.
 
@@ -84,6 +85,8 @@ def read_logs(
       ranges: of the values; None: 0 to 1.
       tasks: that are read; all if there is none.
       with_failed: whether samples of which every evaluation failed are columns too.
+      every_log: whether all logs of a model and task count, of a sample in several the latest; else
+        one log does, see `joining`.
 
     Raises:
       BadInput: a log cannot be read, two models' logs have different samples with the same id, no
@@ -102,9 +105,9 @@ def read_logs(
     labelled = zip(labels, logs, strict=True)
     rows = [(identity.name_row(log.model, label), log) for label, log in labelled]
     facts = {name: (log.model, label) for (name, log), label in zip(rows, labels, strict=True)}
-    counted, replaced, remarks = choose_counted(rows)
+    counted, replaced, remarks = (rows, [], []) if every_log else choose_counted(rows)
     left_out += replaced
-    counted.sort(key=lambda each: (each[0], each[1].task))
+    counted.sort(key=lambda each: (each[0], each[1].task, each[1].date))
     remarks += summarise_remarks(remark for _, log in counted for remark in log.remarks)
     ranges = ranges or Ranges()
     if len(names := ",".join(metrics).split("+")) > 1:

@@ -249,7 +249,8 @@ def join_logs(
     """Returns the values of the logs that count.
 
     Args:
-      logs: name of the row, and log; one for each row and task.
+      logs: name of the row, and log; of several of a row and task with a value of a sample, the
+        last one's is taken.
       facts: model and variant by name of the row.
       metrics: as of `read_logs`.
       ranges: of the values.
@@ -289,6 +290,7 @@ def join_logs(
                 places[i, k] = f"{log.path.name}, {place}"
             lost = [(log.task, sample) for sample in log.failed if sample not in found]
             failed += [(i, columns[cell]) for cell in lost if cell in columns]
+    failed = [cell for cell in failed if np.isnan(values[cell])]  # another log may have a value
     provenances = []
     models = list(by_model)
     for row, own in by_model.items():
