@@ -42,6 +42,7 @@ class SyntheticRun:
     start: str = "random"
     mistakes: bool = False
     skip: int = 0
+    repeats: bool = False  # the last task has the data set of the first
 
     def but(self, **changes: Any) -> "SyntheticRun":
         """Returns a copy with other values."""
@@ -157,7 +158,7 @@ class SyntheticRun:
         return self._task(order) | {
             "kind": "train",
             "event": event,
-            "dataset_id": f"data_{order:03d}",
+            "dataset_id": f"data_{1 if self.repeats and order == self.tasks else order:03d}",
             "year": 1992 + order // 4,
             "domain": ("object", "medical", "texture", "face")[order % 4],
             "task_kind": "single_label" if order % 3 else "multi_label",

@@ -22,7 +22,7 @@ from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
-RUN = SyntheticRun(learner="Indep")
+RUN = SyntheticRun(learner="Indep", repeats=True)
 
 
 @pytest.fixture(scope="module")
