@@ -23,7 +23,7 @@ _IDENTITY = ("stream_digest", "protocol")  # columns that are never printed
 
 # columns that are printed of tables that are too wide for a page; the csv files have all
 PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
-    "points": ("label", "seed", "error", "paper_total", "full_total"),
+    "points": ("label", "n", "error", "paper_total", "full_total"),
     "flops_to_reach": ("learner_a", "learner_b", "error", "bound", "ratio"),
     "regret": ("run", "part", "task_id", "difference", "regret"),
     "regret_at_equal_compute": ("run", "part", "task_id", "difference", "regret"),
@@ -31,7 +31,7 @@ PRINTED_COLUMNS: Mapping[str, Sequence[str]] = {
     "slices": ("label", "slice", "tasks", "error", "difference"),
     "per_task": ("run", "task_id", "split", "n", "error"),
     "beside_published": ("label", "task_id", "error", "published_error", "difference"),
-    "pairs": ("label_a", "label_b", "difference", "cost_ratio", "says"),
+    "pairs": ("label_a", "label_b", "difference", "cost_ratio"),
     "costs": ("run", "part", "flops", "share"),
     "costs_by_task": ("run", "task_id", "total"),
     "forward_transfer": ("run", "first", "later", "fwt"),
@@ -58,7 +58,8 @@ _LATEX = str.maketrans(
 def format_table(frame: pd.DataFrame, name: str, notes: Iterable[str] = ()) -> str:
     """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page.
 
-    At most five columns are printed, `x` and `x_std` as one; long texts are shortened.
+    At most five columns are printed, `x` and `x_std` as one; long texts are shortened. Of methods
+    and their runs, the methods are.
 
     Args:
       frame: one row or more.
@@ -66,6 +67,8 @@ def format_table(frame: pd.DataFrame, name: str, notes: Iterable[str] = ()) -> s
       notes: on the names of learners with a mark (`list_notes`); the caption has those of the names
         that are printed.
     """
+    if "row" in frame and (frame["row"] == "method").any():
+        frame = frame[frame["row"] == "method"]
     columns = _choose_columns(frame, name)
     cells = pd.DataFrame({column: _format_cells(frame, column) for column in columns}, dtype=object)
     numeric = [_is_numeric(frame[column]) for column in columns]
@@ -74,7 +77,7 @@ def format_table(frame: pd.DataFrame, name: str, notes: Iterable[str] = ()) -> s
     texts = "\n".join(cells.to_numpy(str).ravel())
     marks = [note for note in dict.fromkeys(notes) if note.partition(":")[0] in texts]
     title = name.replace("_", " ").capitalize()
-    words = "; ".join([f"{title}, rounded: {name}.csv has all columns and digits", *marks])
+    words = "; ".join([f"{title}, rounded: {name}.csv has all rows, columns and digits", *marks])
     long = len(frame) > _ROWS_OF_A_PAGE
     text = (
         printed.style.hide(axis="index")
@@ -150,13 +153,21 @@ def _fit(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
         max(len(str(column)), *map(len, cells[column])) if number else 0
         for column, number in zip(cells, numeric, strict=True)
     ]
-    texts = max(1, len(numeric) - sum(numeric))
-    room = max(_FEWEST_LETTERS, (_LETTERS_OF_LINE - 2 * len(widths) - sum(widths)) // texts)
-    fitted = {
-        column: [_escape(text if number else shorten(text, room)) for text in cells[column]]
+    room = _LETTERS_OF_LINE - 2 * len(widths) - sum(widths)
+    needs = {
+        column: max(len(str(column)), *map(len, cells[column]))
         for column, number in zip(cells, numeric, strict=True)
+        if not number
     }
-    return pd.DataFrame(fitted, dtype=object)
+    fitted = {
+        column: [_escape(text) for text in cells[column]] for column in cells if column not in needs
+    }
+    for place, (column, need) in enumerate(sorted(needs.items(), key=lambda each: each[1])):
+        # what shorter texts do not need is left to longer ones
+        most = max(_FEWEST_LETTERS, room // (len(needs) - place))
+        room -= min(need, most)
+        fitted[column] = [_escape(shorten(text, most)) for text in cells[column]]
+    return pd.DataFrame(fitted, dtype=object)[list(cells)]
 
 
 def _simplify(text: str) -> str:

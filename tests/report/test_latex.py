@@ -80,8 +80,18 @@ def test_a_wide_table_keeps_a_few_named_columns_and_names_the_csv():
     frame = pd.DataFrame({f"column_{i}": [i] for i in range(12)} | {"label": "a", "error": 0.5})
     text = format_table(frame, "points")
     assert cells(text) == [["a", "0.5000"]]
-    assert "points.csv has all columns" in text
+    assert "points.csv has all rows, columns and digits" in text
     assert len(cells(format_table(frame, "others"))[0]) == 5
+
+
+def test_of_methods_and_runs_the_methods_are_printed_with_names_as_long_as_fit():
+    rows, label = ["method", "run", "run"], "closed_form · medium"
+    frame = pd.DataFrame({"row": rows, "label": label, "n": [2, 1, 1], "error": 0.25})
+    assert cells(format_table(frame, "points")) == [[r"closed\_form · medium", "2", "0.2500"]]
+    frame = pd.DataFrame({"a": ["x"], "b": ["y" * 20], "c": ["z" * 60]})
+    [[short, whole, cut]] = cells(format_table(frame, "some"))
+    assert (short, whole) == ("x", "y" * 20)
+    assert cut.count("z") == 32  # of the 33 letters that are left
 
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
