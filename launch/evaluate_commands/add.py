@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
     read_population,
 )
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
@@ -316,6 +316,9 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             for facts in sample_facts(task, split, part)
         ]
     cells = parse_sample_count(values.budget, cache.shape[0], "models", cache)
+    if set(samples) <= set(cache.samples()) and is_observed(cache.matrix(None, samples)).all():
+        print(f"{plural(len(samples), 'sample')}: already complete: nothing to ask")
+        return
     with TerminalProgress(f"{cache.directory.name}, {values.method}", lines=True) as progress:
         asking = _Asking(progress, cells * len(samples))
         asking.stage("learning from the known models")

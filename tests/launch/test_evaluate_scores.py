@@ -165,6 +165,8 @@ def test_data_sets_without_a_weight_do_not_join_those_that_have_one(tmp_path):
     assert EvaluationCache(cache).shape == (2, 4)
     command(*words, "--dataset_weights=a=1,b=2,c=1,d=4")
     assert EvaluationCache(cache).facts().weights.sum() == 1
+    add = "add-samples", f"--samples={tmp_path / 'cd.csv'}", "--budget=1", f"--cache={cache}"
+    assert "4 samples: already complete: nothing to ask" in command(*add)
     EvaluationCache(cache).set_dataset_weights(None)
     assert EvaluationCache(cache).facts().dataset_weights is None
     columns, lines = "model,sample,score,dataset,low,high", ["m0,e0,5,e,0,9", "m1,e0,7,e,0,9"]

@@ -41,6 +41,7 @@ SURROGATE = ModelAssisted()
 REACH = 0.7
 MAY_REACH = 1.96 * 1.5  # the same for models that may lie beyond, though they were not found
 BEYOND = 1.5  # factor of the interval's width of these, if the values are scores
+ROUNDING = 1e-6  # of a mean of float32 values
 MISFIT = 0.75  # log Bayes factor against the fit above which answers are improbable under it
 # What a misfit may be, as (guess, slip), with P(right) = guess + (1 - guess - slip) P(right under
 # the fit): guess and 1 - slip are the asymptotes of item response models (Barton and Lord 1981).
@@ -276,7 +277,7 @@ class GuardedPredictor(ScorePredictor):
             own = mean[model], low[model], high[model]
             if switched[model]:
                 mean[model], low[model], high[model] = other
-            if not other[1] <= own[0] <= other[2]:
+            if not other[1] - ROUNDING <= own[0] <= other[2] + ROUNDING:
                 others[:, model] = own if switched[model] else other
             note = decisive.explain(0 if switched[model] else model)
             if screening.misfit[model] > MISFIT:
