@@ -170,7 +170,7 @@ class Frontier(ClosedForm):
 
         Args:
           task: the task.
-          earlier: the latest task with a network; "" if there is none, or it is no longer kept.
+          earlier: the task whose network was trained last; "" if there is none, or it is not kept.
           ctx: its context.
         """
         above = self.config.network_above if self.config.network_steps else np.inf
