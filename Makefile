@@ -10,7 +10,7 @@ help:
 	@echo "make demo      run several learners through the embedded stream and write the report"
 	@echo "make environment  make the environment alone, in .venv"
 	@echo "make test      run the tests"
-	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
+	@echo "make test-all  run the slow tests too, those of Ray and of the site among them (which it installs)"
 	@echo "make test-lowest  run the tests with the lowest versions that are supported"
 	@echo "make faults    kill every command that writes, fail its files and cut its power: 45 minutes"
 	@echo "make lint      check style, format and types: ruff and mypy"
@@ -33,7 +33,7 @@ test: environment
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: environment
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster,docs]'
 	$(BIN)/python -m pytest -m '' $(SIDE_BY_SIDE)
 
 test-lowest:

@@ -182,7 +182,7 @@ def import_weights(
     Args:
       config: a resolved config, whose network is that of the weights.
       file: arrays with the names of the other library.
-      layout: one of `weights.list_layouts()`.
+      layout: as of `weights.convert`.
       out: file of weights.
       trained_on: description of the training data.
       flops: FLOPs of the training.

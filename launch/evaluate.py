@@ -24,21 +24,19 @@ def _list_methods(bounds: bool = False) -> str:
     """Returns the methods, policies and predictors with a line for each.
 
     Args:
-      bounds: whether to include bounds, which look at every cell and so cannot be used to add.
+      bounds: whether to list bounds too, which look at every cell and so cannot be used to add.
     """
     from nevis_stream.dynamic_evaluation import methods
 
-    left_out = () if bounds else methods.BOUNDS
     parts: dict[str, Mapping[str, Any]] = {
         "Methods": methods.METHODS,
         "Or POLICY+PREDICTOR, with one of these policies": methods.POLICIES,
         "and one of these predictors": methods.PREDICTORS,
     }
+    if bounds:
+        parts["Bounds, which look at every cell regardless of the budget"] = methods.BOUNDS
     return "".join(
-        f"\n{title}:\n"
-        + "".join(
-            f"  {name}: {each.about}\n" for name, each in named.items() if name not in left_out
-        )
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in named.items())
         for title, named in parts.items()
     )
 

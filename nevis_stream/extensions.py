@@ -62,7 +62,7 @@ def load(group: str, name: str) -> Any:
     if not offers:
         hint = ""
         if not list_offered(group):
-            hint = " Install the project again (pip install -e .): it was not installed with them."
+            hint = " Install the project again, as README says: it was not installed with them."
         raise BadInput(unknown(kind, name, list_offered(group)) + hint)
     if len(offers) > 1:
         raise BadInput(f"{kind} {name!r}: offered by several packages: {', '.join(offers)}.")

@@ -216,11 +216,6 @@ _LAYOUTS: dict[str, tuple[type[nn.Module], Callable[[Any], Iterator[_Rule]]]] = 
 }
 
 
-def list_layouts() -> tuple[str, ...]:
-    """Returns the names that `convert` knows."""
-    return tuple(sorted(_LAYOUTS))
-
-
 def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -> dict[str, Any]:
     """Returns {"params": {"backbone": …}, "batch_stats": …} in float32 from others' tensors.
 
@@ -239,7 +234,7 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
     Args:
       arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked
         are left out.
-      layout: one of `list_layouts()`.
+      layout: its name, one of these.
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:

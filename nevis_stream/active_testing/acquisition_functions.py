@@ -38,7 +38,7 @@ def bald(candidates: Candidates) -> np.ndarray:
 
 
 def expected_loss(candidates: Candidates) -> np.ndarray:
-    """Returns sum_y p̄(y|x) |L(f(x), y)|, float64[r].
+    """Returns sum_y p̄(y given x) abs(L(f(x), y)), float64[r].
 
     If the surrogate is the tested model itself (one member), this is the self-surrogate variant.
     Source: Active Testing, section 4; ASE paper, equation 3.

@@ -36,10 +36,10 @@ def with_interval(draws: LabelledDraws, weights: PerLabel, steps: PerLabel) -> E
     The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
     add up (Zrnic and Candès 2024, section 5); M / (M - 1) Σ s_m² estimates their sum. Large losses
     are rare, so the sum is closer to a Poisson count of jumps than to a normal variable. The size
-    of a jump is Σ |s_m|³ over that variance, and the count the variance over the squared size; each
-    end of the interval is where that count would have a probability of 2.5%. With many jumps it is
-    the normal interval; equal losses give Garwood's (1936), and unequal ones one like Fay and
-    Feuer's for weighted counts (1997).
+    of a jump is the sum of abs(s_m)³ over that variance, and the count the variance over the
+    squared size; each end of the interval is where that count would have a probability of 2.5%.
+    With many jumps it is the normal interval; equal losses give Garwood's (1936), and unequal ones
+    one like Fay and Feuer's for weighted counts (1997).
 
     An end towards which jumps go, as `bound_surprises` says, is at least as far away as it would be
     if no jump had been seen: 3.7 times the size of one that was not, since labels without a large

@@ -39,7 +39,7 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import (
     ResponseAndGaussian,
 )
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
-from nevis_stream.dynamic_evaluation.predictors.mean import Mean, Stratified, UnweightedMean
+from nevis_stream.dynamic_evaluation.predictors.mean import Mean, Stratified
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
@@ -65,7 +65,6 @@ POLICIES: Mapping[str, Policy] = {
     "error": Adaptive(
         "error", factors=6, about="half a uniform grid, then the samples that prevent most errors"
     ),
-    "everything": Everything(),
     "fisher": Sequential(
         sequential.score_fisher_information,
         "items",
@@ -129,16 +128,20 @@ PREDICTORS: Mapping[str, ScorePredictor] = {
     "irt_multidimensional": ItemResponse("item response model of six factors", factors=6),
     "linear_gaussian": LinearGaussian(),
     "mean": Mean(),
-    "mean_unweighted": UnweightedMean(),
     "model_assisted": ModelAssisted(),
     "nearest": Nearest(),
     "neural_process": NeuralProcess(),
-    "oracle_accuracy_prefix": OracleAccuracyPrefix(),
     "published": PublishedPredictor(),
-    "single_order_floor": SingleOrderFloor(),
     "sort_and_search": SortAndSearch(),
     "sort_and_search_recursive": SortAndSearch("recursive"),
     "stratified": Stratified(),
+}
+
+# They look at every cell regardless of the budget: bounds, for studies only.
+_BOUND_POLICIES: Mapping[str, Policy] = {"everything": Everything()}
+_BOUND_PREDICTORS: Mapping[str, ScorePredictor] = {
+    "oracle_accuracy_prefix": OracleAccuracyPrefix(),
+    "single_order_floor": SingleOrderFloor(),
 }
 
 # By name: the pair, and a line for people (`Method.about`).
@@ -224,12 +227,10 @@ PAIRS = {
 # for studies only
 WITHOUT_INTERVALS = ("published", "single_order_floor", "oracle_accuracy_prefix")
 
-# Policies and predictors that look at every cell regardless of the budget: bounds for studies.
-BOUNDS = ("everything", "single_order_floor", "oracle_accuracy_prefix")
-
-
 _FOR_SCORES = tuple(
-    name for name, (text, _) in PAIRS.items() if PREDICTORS[text.split("+")[1]].takes_scores
+    name
+    for name, (text, _) in PAIRS.items()
+    if (predictor := PREDICTORS.get(text.split("+")[1])) and predictor.takes_scores
 )
 
 
@@ -246,13 +247,15 @@ def make_pair(text: str) -> Method:
     names = text.split("+")
     if len(names) != 2:
         raise BadInput(f"{text!r}: a pair is POLICY+PREDICTOR, for example uniform+irt_2pl.")
-    for kind, name, valid in (
-        ("policy", names[0], POLICIES),
-        ("predictor", names[1], PREDICTORS),
+    policies = {**POLICIES, **_BOUND_POLICIES}
+    predictors = {**PREDICTORS, **_BOUND_PREDICTORS}
+    for kind, name, every, valid in (
+        ("policy", names[0], policies, POLICIES),
+        ("predictor", names[1], predictors, PREDICTORS),
     ):
-        if name not in valid:
+        if name not in every:
             raise BadInput(f"{text}: {unknown(kind, name, valid)}")
-    policy, predictor = POLICIES[names[0]], PREDICTORS[names[1]]
+    policy, predictor = policies[names[0]], predictors[names[1]]
     if missing := sorted(policy.needs - predictor.gives):
         valid = [each for each, other in PREDICTORS.items() if policy.needs <= other.gives]
         lacking = " and ".join(QUANTITIES[name] for name in missing)
@@ -287,8 +290,16 @@ def _make_named(name: str) -> Method:
     return dataclasses.replace(method, name=name, about=about, cross_validated=cross_validated)
 
 
-METHODS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS}
+def is_bound(name: str) -> bool:
+    """Returns whether the method of this name looks at every cell, regardless of the budget."""
+    text = PAIRS[name][0] if name in PAIRS else name
+    return not set(text.split("+")).isdisjoint({*_BOUND_POLICIES, *_BOUND_PREDICTORS})
+
+
+METHODS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS if not is_bound(name)}
 """The methods that have a name of their own."""
+BOUNDS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS if is_bound(name)}
+"""The bounds that have a name of their own, for studies only."""
 
 
 def get(name: str) -> Method:
@@ -303,10 +314,11 @@ def get(name: str) -> Method:
         return guard(name.removeprefix(GUARDED))
     if "+" in name:
         return make_pair(name)
-    if name not in METHODS:
-        hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {DEFAULT}."
+    if name not in PAIRS:
+        more = ", ".join([DEFAULT, *BOUNDS])
+        hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {more}."
         raise BadInput(unknown("method", name, METHODS) + hint)
-    return METHODS[name]
+    return METHODS[name] if name in METHODS else BOUNDS[name]
 
 
 DEFAULT = "default"
@@ -342,12 +354,6 @@ def guard_name(name: str) -> str:
     method = get(name)
     held = not method.cross_validated and method.predictor.holds_for == ANY_MODEL
     return name if held else GUARDED + name
-
-
-def is_bound(name: str) -> bool:
-    """Returns whether the method of this name looks at every cell, regardless of the budget."""
-    text = PAIRS[name][0] if name in PAIRS else name
-    return not set(text.split("+")).isdisjoint(BOUNDS)
 
 
 DEFAULT_FOR_ANY_MODEL = "model_assisted"
@@ -399,10 +405,8 @@ def get_within_budget(name: str) -> Method:
         raise BadInput("the default is the method that is chosen without --method.")
     method = get(name)
     if is_bound(name):
-        valid = ", ".join(each for each in METHODS if not is_bound(each))
         raise BadInput(
             f"method {name!r} looks at every cell regardless of the budget: it is a bound, for"
-            f" studies only. Valid: {valid}; or a pair, POLICY+PREDICTOR, without"
-            f" {', '.join(BOUNDS)}."
+            f" studies only. Valid: {', '.join(METHODS)}; or a pair, POLICY+PREDICTOR."
         )
     return method

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import add_legend
 from nevis_stream.report.run_files import decode_picture
 from nevis_stream.report.styles import Style
-
-_LINE = 11  # points between names at the ends of lines
 
 
 def plot_outcomes(picture: str, summary: Mapping[str, Any]) -> Figure:
@@ -82,32 +81,13 @@ def plot_decomposition(summary: Mapping[str, Any]) -> Figure:
     ):
         colour = palette.series(number)
         look = {"linewidth": 1.6, "marker": "o", "markersize": 4, "dashes": dash or (None, None)}
-        axes.plot(parts["budgets"], parts[name], color=colour, **look)
+        axes.plot(parts["budgets"], parts[name], color=colour, label=name, **look)
     if decay := parts["decay"]:
         budgets = np.geomspace(parts["budgets"][0], parts["budgets"][-1], 60)
         fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
         axes.plot(budgets, fit, color=palette.ink(), linewidth=1)
-    top = 1.1 * max(parts["total"])
-    axes.set_ylim(0, top)
-    axes.margins(x=0.18)
-    # a point of the axis, whose height is 0.7 of the figure's
-    point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0
-    for end, name in sorted(
-        (parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")
-    ):
-        lowest = max(lowest, end)
-        offset = (6, (lowest - end) / point)
-        place = (parts["budgets"][-1], end)
-        axes.annotate(
-            name,
-            place,
-            xytext=offset,
-            textcoords="offset points",
-            size=9,
-            va="center",
-            color=palette.ink(),
-        )
-        lowest += _LINE * point
+    axes.set_ylim(0, 1.1 * max(parts["total"]))
+    add_legend(figure)
     return figure
 
 

@@ -336,7 +336,7 @@ def _digest(data: bytes) -> str:
 
 def as_lines(values: Mapping[str, Any]) -> str:
     """Returns JSON values as text with one value per line, independent of their order."""
-    return json.dumps(json.loads(encode(values)), indent=1)
+    return json.dumps(values, sort_keys=True, allow_nan=False, indent=1)
 
 
 def write_once(file: Path, content: str, refusal: str) -> None:

@@ -11,7 +11,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order
 
-SEES_EVERYTHING = {"single_order_floor", "oracle_accuracy_prefix"}  # bounds
+ALL = sorted({*methods.METHODS, *methods.BOUNDS})
 OVERWRITES = {"published"}  # with its defects
 MATRIX = one_order(40, 300, noise=0.7)
 KNOWN, NEW = MATRIX[:28], MATRIX[28:]
@@ -34,7 +34,7 @@ def evaluate(name, budget, seed=0, new=NEW):
 @pytest.mark.parametrize(
     "budget", [20, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (1, 300))]
 )
-@pytest.mark.parametrize("name", sorted(methods.METHODS))
+@pytest.mark.parametrize("name", ALL)
 def test_what_every_method_promises(name, budget):
     estimate, oracle = evaluate(name, budget)
     assert estimate.values.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
@@ -49,7 +49,7 @@ def test_what_every_method_promises(name, budget):
     slack = 1e-9
     assert (estimate.low <= estimate.accuracy + slack)[values].all()
     assert (estimate.accuracy <= estimate.high + slack)[values].all()
-    if name in SEES_EVERYTHING:
+    if name in methods.BOUNDS:
         assert estimate.observed.all()
         return
     assert (estimate.observed == oracle.observed).all() and (oracle.counts == budget).all()
@@ -66,10 +66,7 @@ LONG_FITS = ("irt_multidimensional", "irt_multidimensional_adaptive", "quadratur
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in LONG_FITS))
-        for name in sorted(methods.METHODS)
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG_FITS)) for name in ALL],
 )
 def test_the_same_key_gives_the_same_estimates(name):
     first = evaluate(name, 20)[0]
@@ -78,7 +75,7 @@ def test_the_same_key_gives_the_same_estimates(name):
     assert (first.values == other.values).all() and (first.accuracy == other.accuracy).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(methods.METHODS) - SEES_EVERYTHING))
+@pytest.mark.parametrize("name", sorted(methods.METHODS))
 def test_impossible_budgets_are_refused(name):
     with pytest.raises(BadInput, match="budget of 301"):
         evaluate(name, 301)

@@ -31,9 +31,7 @@ PAIRS = sorted(
     }
     | {f"{policy}+irt_2pl" for policy in SEEING}
     | {f"strata+{predictor}" for predictor in methods.PREDICTORS}
-    # need every sample, or draws of another kind
-    - {f"strata+{name}" for name in ("single_order_floor", "oracle_accuracy_prefix")}
-    - {"strata+model_assisted"}
+    - {"strata+model_assisted"}  # needs draws of another kind
     | {"staged_strata+model_assisted"}
 )
 

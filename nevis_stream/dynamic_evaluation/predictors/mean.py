@@ -38,15 +38,11 @@ class Mean(ScorePredictor):
         """Returns whether the cells are drawn from all samples."""
         return policy.drawn
 
-    def compute_weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
-        """Returns the weight of each observed cell in the mean, float64[m, b]."""
-        return compute_mean_weights(answers, facts)
-
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
-        weights = self.compute_weights(answers, known.facts)
+        weights = compute_mean_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         effective = 1 / (weights**2).sum(axis=1).max()  # number of equally weighted samples
         ctx.charge(2 * answers.values.size)
@@ -55,23 +51,6 @@ class Mean(ScorePredictor):
         )
         cells = np.broadcast_to(mean[:, None], (len(mean), known.shape[1]))
         return Prediction(cells, mean, interval)
-
-
-class UnweightedMean(Mean):
-    """The mean in which each sample counts the same, however many it stands for, with
-    cross-validated intervals: to see what the weights of a cluster's sample are worth.
-    """
-
-    about = "mean of the observed samples, each of which counts the same"
-
-    def is_calibrated(self, policy: Policy) -> bool:
-        """Returns False: the cells need not stand for all samples."""
-        return False
-
-    def compute_weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
-        """Returns equal weights, but for those of data sets."""
-        weights = facts.weights[answers.samples]
-        return weights / weights.sum(axis=1, keepdims=True)
 
 
 def compute_mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:

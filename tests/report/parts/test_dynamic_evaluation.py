@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
@@ -21,13 +20,16 @@ from nevis_stream.report.summaries import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_evaluation_summary import studied
-from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
 
 @pytest.fixture
 def cache(tmp_path):
-    created = EvaluationCache(tmp_path / "toys", create=True)
+    return make_cache(tmp_path / "toys")
+
+
+def make_cache(directory):
+    created = EvaluationCache(directory, create=True)
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.values, strict=False):
         created.append(model, known.samples, row)
@@ -90,31 +92,6 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
     assert shown["truth"] is None
     del row["range"]  # a summary of an earlier version
     assert dynamic_evaluation._describe_addition(row)["accuracy"] == account.accuracy
-
-
-@pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
-@pytest.mark.usefixtures("undrawn")
-def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
-    evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)
-    page = write_report([cache.directory], tmp_path / "out")
-    table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
-    top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
-    wrong = {}
-    with Browser(tmp_path / "profile") as browser:
-        for dark in (False, True):
-            browser.open(page, 400, dark=dark)
-            browser.screenshot(tmp_path / "shot.png", top=browser.evaluate(top), height=100)
-            shot = np.asarray(Image.open(tmp_path / "shot.png").convert("L"))
-            wrong[dark] = shot[20, 360]  # the best model, the hardest samples
-        heading = (
-            f"[...{table}.querySelectorAll('th')].find((th) => th.innerText.startsWith('MAE'))"
-        )
-        ends = [
-            browser.evaluate(f"{element}.getBoundingClientRect().right")
-            for element in (heading, table)
-        ]
-    assert ends[0] <= ends[1]
-    assert wrong[False] > 200 and wrong[True] < 60
 
 
 def test_additions_are_told_together(cache):
