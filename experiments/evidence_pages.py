@@ -5,8 +5,8 @@
 Between `<!-- printed by: python -m MODULE ARGUMENTS -->` and `<!-- end -->` a page has what that
 command prints, without the line that describes the machine: the page says when and where the data
 were measured, not when the tables were printed. In the index the row of a study has its page's
-title, answer and first date. Without arguments all pages with such a part, and the index, are made
-anew.
+title, answer and first date, and the toctree has the pages of the rows; `| [](PAGE.md) | |` is
+enough for a new row. Without arguments all pages with such a part, and the index, are made anew.
 """
 
 import re
@@ -23,6 +23,7 @@ PRINTED = re.compile(
     r"(?P<mark><!-- printed by: python -m (?P<command>[^>]+) -->\n).*?(?=<!-- end -->)", re.S
 )
 INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
+TOCTREE = re.compile(r"(?<=:maxdepth: 1\n).*?(?=```)", re.S)
 
 
 def print_tables(command: str) -> str:
@@ -46,7 +47,9 @@ def rebuild(text: str) -> str:
 
 
 def rebuild_index(text: str) -> str:
-    """Returns the index with what its pages say: title, answer, and the first date."""
+    """Returns the index with what its pages say: title, answer, and the first date; its toctree has
+    the pages in the order of their rows.
+    """
 
     def say(row: re.Match[str]) -> str:
         page = read_bytes(EVIDENCE / row["page"]).decode()
@@ -55,7 +58,8 @@ def rebuild_index(text: str) -> str:
         kept = "" if row["page"].startswith("not-regenerated/") else ", data kept"
         return f"| [{title.removeprefix('# ')}]({row['page']}) | {answer} | {dates[0]}{kept} |"
 
-    return INDEX_ROW.sub(say, text)
+    rows = (row["page"].removesuffix(".md") for row in INDEX_ROW.finditer(text))
+    return TOCTREE.sub("".join(f"{page}\n" for page in rows), INDEX_ROW.sub(say, text))
 
 
 def main(names: Sequence[str]) -> None:

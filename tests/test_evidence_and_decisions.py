@@ -27,21 +27,30 @@ def test_a_page_of_evidence_begins_with_its_answer(page):
         first and len(first) + len(second) > 60 and not first.startswith(("|", "```", "20", "*Not"))
     )
     assert len(text.split("\n\n")[1].split()) <= 80, "the answer is long"
-    assert re.search(r"```bash\n|python -m ", text), "the command"
+    shown = "".join(re.findall(r"```bash\n(.*?)```", text, re.S)).split("\n")
+    assert any(shown) or "`python -m " in text, "the command"
+    for part in evidence_pages.PRINTED.finditer(text):
+        assert f"python -m {part['command']}" in shown, (
+            f"show it in a bash block: {part['command']}"
+        )
     assert re.search(r"\b2\d{3}-\d\d-\d\d", text), "the date"
     assert re.search(r"EPYC|Xeon|H\d00", text), "the machine"
     kept = "<!-- printed by" in text or page.stem == "theory"
     assert kept != ("*Not regenerated" in text) and kept != (page.parent.name == "not-regenerated")
 
 
-def test_every_page_of_evidence_is_in_the_index():
+def test_every_page_of_evidence_has_one_row_in_the_index():
     index = (evidence_pages.EVIDENCE / "index.md").read_text()
+    rows = [row["page"] for row in evidence_pages.INDEX_ROW.finditer(index)]
+    assert len(rows) == len(set(rows)), f"docs/evidence/index.md: twice: {sorted(rows)}"
     for page in EVIDENCE:
-        name = page.relative_to(evidence_pages.EVIDENCE)
-        assert f"]({name})" in index, f"docs/evidence/index.md: add a row for {name}"
-        assert f"\n{name.with_suffix('')}\n" in index, (
-            f"docs/evidence/index.md: {name} in the toctree"
+        name = page.relative_to(evidence_pages.EVIDENCE).as_posix()
+        assert name in rows, (
+            f"docs/evidence/index.md: add | []({name}) | | under its heading, then"
+            " python -m experiments.evidence_pages docs/evidence/index.md"
         )
+    (toctree,) = evidence_pages.TOCTREE.findall(index)
+    assert toctree.split() == [row.removesuffix(".md") for row in rows]
 
 
 def test_the_index_has_the_answers_of_its_pages():
