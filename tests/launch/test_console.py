@@ -84,16 +84,16 @@ def test_every_module_that_can_be_run_is_a_command():
     [
         ([], "error: name a command: compare, data,"),
         (["rnu"], "error: unknown command 'rnu'. Did you mean 'run'? Valid: compare, data,"),
-        (["run", NCM, "--runs_dir=x"], "Did you mean '--run_dir'?"),
+        (["run", NCM, "--runs_dir=x"], "'--run_dir'"),
         (["run", NCM, "--runs_dir=x"], "See: nevis-stream run --help\n"),
         (
             ["run", NCM, "--seeds=two"],
             "error: --seeds=two: a whole number is expected, for example",
         ),
-        (["data", "shw"], "unknown subcommand 'shw'. Did you mean 'show'?"),
+        (["data", "shw"], "'show'"),
         (["data", "list", "--yera=3"], "See: nevis-stream data list --help\n"),
         (["evaluate", "stats", "--cache=none"], "To create one: nevis-stream evaluate import"),
-        (["transfer-matrix"], "error: --indep is missing"),
+        (["transfer-matrix"], "error: --indep"),
     ],
 )
 def test_messages_name_the_command_as_it_was_typed(folder, words, message):

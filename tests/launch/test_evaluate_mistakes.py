@@ -59,7 +59,7 @@ def partly(value):
             "'m4' has no values",
         ),
         ({"features": FEATURES[:50]}, "`features` has shape (50, 4); [60, d] is expected"),
-        ({"features": np.full((60, 4), "x")}, "`features` has type <U1; numbers are expected"),
+        ({"features": np.full((60, 4), "x")}, "`features` has type <U1"),
         ({"features": partly(np.nan)}, "features of sample 's7': not all are finite"),
         ({"features": partly(np.inf)}, "features of sample 's7': not all are finite"),
     ],
@@ -86,7 +86,7 @@ def test_bad_features_leave_a_cache_as_it_was(filled, tmp_path):
     cache = EvaluationCache(shutil.copytree(filled / "cache", tmp_path / "cache"))
     file = tmp_path / "features.npz"
     for features, message in (
-        (FEATURES[:50], "[60, d] is expected"),
+        (FEATURES[:50], "[60, d]"),
         (HOLED, "features of sample 's7': not all are finite"),
     ):
         np.savez(file, features=features)

@@ -265,14 +265,14 @@ def test_steps_of_trials_that_run_together_add_up():
 def test_unknown_names_and_options_are_told():
     with pytest.raises(
         BadInput,
-        match=r"unknown executor 'thread'. Did you mean 'threads'\? Valid: inline, ray, threads",
+        match=r"'thread'.*'threads'.*inline, ray, threads",
     ):
         make_executor("thread", {})
     with pytest.raises(BadInput, match="--cpus_per_trial needs --executor=ray"):
         make_executor("threads", {"cpus_per_trial": 2})
-    with pytest.raises(BadInput, match="workers=0; it must be 1 or more"):
+    with pytest.raises(BadInput, match="workers=0"):
         make_executor("threads", {"workers": 0})
-    with pytest.raises(BadInput, match="gpus_per_trial=-1; it must be 0 or more"):
+    with pytest.raises(BadInput, match="gpus_per_trial=-1"):
         make_executor("ray", {"gpus_per_trial": -1})
 
 
@@ -363,16 +363,16 @@ def test_a_cluster_of_one_machine_is_private(monkeypatch):
         monkeypatch.setenv(name, "")  # so that it is as before after the test
         monkeypatch.delenv(name)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NevisStreamError, match="not installed"):
+    with pytest.raises(NevisStreamError, match="pip install ray"):
         context(EXECUTORS["ray"](ray_address="127.0.0.1:1")).map(numbered, [0])
     assert not {*private} & os.environ.keys()
-    with pytest.raises(NevisStreamError, match="not installed"):
+    with pytest.raises(NevisStreamError, match="pip install ray"):
         context(EXECUTORS["ray"]()).map(numbered, [0])
     assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
     assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
     monkeypatch.delenv("RAY_AUTH_TOKEN")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "mine")
-    with pytest.raises(NevisStreamError, match="not installed"):
+    with pytest.raises(NevisStreamError, match="pip install ray"):
         context(EXECUTORS["ray"]()).map(numbered, [0])
     assert "RAY_AUTH_TOKEN" not in os.environ
 

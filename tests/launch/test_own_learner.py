@@ -103,14 +103,14 @@ def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
     ("words", "message"),
     [
         (["--config.learner=own_package.means:Means"], "own_package.means has no class 'Means'"),
-        (["--config.learner=pathlib:Pth"], "pathlib has no class 'Pth'. Did you mean 'Path'?"),
+        (["--config.learner=pathlib:Pth"], "'Path'"),
         ([f"--config={OWN}"], f"is given as --config.learner={OWN}"),
         ([f"--config.learner={OWN}", "--config.shrinkage=nan"], "NaN is not allowed"),
         (["--config.learner=own_package.mean:Means"], "No module named 'own_package.mean'"),
-        ([f"--config.learner={OWN}", "--config.side=0"], "config.side is 0; it must be between 1"),
+        ([f"--config.learner={OWN}", "--config.side=0"], "config.side is 0"),
         (
             [f"--config.learner={OWN}", "--config.shrinkag=1"],
-            f"learner {OWN}: unknown config key 'shrinkag'. Did you mean 'shrinkage'?",
+            "'shrinkage'",
         ),
         (["--config.learner=pathlib:Path"], "Path: a learner's class must be a frozen dataclass"),
     ],

@@ -38,17 +38,17 @@ def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
     ("words", "message"),
     [
         ([], "--config is missing; give the name of a learner (indep, "),
-        (["--config=ft_prv"], "unknown config 'ft_prv'. Did you mean 'ft_prev'? Valid: "),
+        (["--config=ft_prv"], "'ft_prev'"),
         (
             ["--config=none.py"],
             "--config=none.py: no such file or directory. You can also give the name",
         ),
-        ([NCM], "--run_dir is missing"),
+        ([NCM], "error: --run_dir"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
-        ([NCM, "--runs_dir=x"], "unknown flag '--runs_dir'. Did you mean '--run_dir'?"),
+        ([NCM, "--runs_dir=x"], "'--run_dir'"),
         (
             [NCM, "--config.budgt=tiny"],
-            "unknown config key 'budgt'. Did you mean 'budget'? Valid: budget, keep",
+            "'budget'",
         ),
         (
             [FT, "--config.train.steps=many"],
@@ -56,32 +56,32 @@ def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
         ),
         (
             [FT, "--config.train.steps=-1", "--run_dir=x"],
-            "config.train.steps is -1; it must be between 0 and",
+            "config.train.steps is -1",
         ),
         (
             [FT, "--config.augmentation.min_area=2", "--run_dir=x"],
-            "config.augmentation.min_area is 2.0; it must be between",
+            "config.augmentation.min_area is 2.0",
         ),
         (
             [FT, "--config.train.warmup_share=1.5", "--run_dir=x"],
-            "config.train.warmup_share is 1.5; it must be between",
+            "config.train.warmup_share is 1.5",
         ),
         (
             [FT, "--config.search.learning_rate=(0,0.1)", "--run_dir=x"],
-            "config.search.learning_rate is (0, 0.1); it must be between 1e-12 and",
+            "config.search.learning_rate is (0, 0.1)",
         ),
         (
             [FT, "--config.budget=tny", "--run_dir=x"],
-            "unknown budget 'tny'. Did you mean 'tiny'? Valid: cheap, paper",
+            "'tiny'",
         ),
-        ([NCM, "--config.stream=pic", "--run_dir=x"], "unknown stream 'pic'. Did you mean 'pico'?"),
-        ([NCM, "--config.stream=none.csv", "--run_dir=x"], "none.csv: no such file"),
-        ([NCM, "--config.protocol=test", "--run_dir=x"], "unknown config.protocol 'test'"),
-        ([NCM, "--config.learner=ncm", "--run_dir=x"], "unknown learner 'ncm'. Valid: "),
+        ([NCM, "--config.stream=pic", "--run_dir=x"], "'pico'"),
+        ([NCM, "--config.stream=none.csv", "--run_dir=x"], "none.csv: "),
+        ([NCM, "--config.protocol=test", "--run_dir=x"], "config.protocol 'test'"),
+        ([NCM, "--config.learner=ncm", "--run_dir=x"], "'ncm'"),
         ([NCM, "--seeds=0"], "seeds"),
         (
             [FT, "--config.network.name=resnet43", "--run_dir=x"],
-            "unknown backbone 'resnet43'. Did you mean 'resnet34'",
+            "'resnet34'",
         ),
         (
             [NCM, "--run_dir=README.md"],
@@ -89,9 +89,9 @@ def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
         ),
         (
             [NCM, "--run_dir=README.md/a"],
-            "--run_dir=README.md/a: README.md is a file; a directory is expected",
+            "--run_dir=README.md/a: README.md is a file",
         ),
-        ([NCM, "--dry_run", "--executor=foo"], "unknown executor 'foo'"),
+        ([NCM, "--dry_run", "--executor=foo"], "'foo'"),
         (
             [NCM, "--dry_run", "--executor=inline", "--workers=2"],
             "--workers needs --executor=threads",
@@ -132,7 +132,7 @@ def test_a_mistake_gets_one_clear_message(words, message):
                 "import ml_collections\n\ndef get_config():\n    return"
                 " ml_collections.ConfigDict({'seed': 7})\n"
             ),
-            "is missing",
+            "config.learner ",
         ),
         (
             "import no_such_module\n",

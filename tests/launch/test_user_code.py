@@ -272,5 +272,5 @@ def test_a_data_set_imports_no_class_of_its_own(tmp_path, monkeypatch, features)
 
 def test_damaged_features_are_an_error(tmp_path):
     (tmp_path / "features.json").write_text("[" * 100_000)
-    with pytest.raises(BadInput, match=r"features\.json: cannot be read"):
+    with pytest.raises(BadInput, match=r"features\.json: "):
         open_builder(tmp_path)

@@ -177,9 +177,9 @@ def test_several_runs_a_line_each(whole, tmp_path):
     ("words", "message"),
     [
         ([], "name at least one run directory"),
-        (["{}/none"], "no such directory. To wait for a run that starts later: --wait"),
+        (["{}/none"], "To wait for a run that starts later: --wait"),
         (["{}/run/ledger.jsonl"], "not a run directory"),
-        (["{}/run", "--evry=1"], "unknown flag '--evry'. Did you mean '--every'?"),
+        (["{}/run", "--evry=1"], "'--every'"),
     ],
 )
 def test_mistakes_are_explained(whole, words, message):
