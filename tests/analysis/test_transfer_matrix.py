@@ -113,5 +113,5 @@ def test_what_is_no_matrix_is_refused(tmp_path, text, why):
 
 def test_damaged_facts_are_refused(tmp_path):
     (write(tmp_path) / "matrix.json").write_text('{"tasks": [{}]}')
-    with pytest.raises(BadInput, match=r"matrix\.json: cannot be read"):
+    with pytest.raises(BadInput, match=r"matrix\.json: "):
         read_matrix(tmp_path)

@@ -178,10 +178,10 @@ def test_split_imagenet_has_100_disjoint_tasks():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fulll", "Did you mean 'full'"),
+        ("fulll", "'full'"),
         ("full@3", "full is not random, so it takes no seed; streams that do: remove_random_30"),
         ("random_40@x", "the seed after @ is 'x', not a whole number"),
-        ("split_cifar1000", "unknown data set 'cifar1000'. Did you mean 'cifar100'"),
+        ("split_cifar1000", "'cifar1000'.*'cifar100'"),
         ("split_voc2007", "voc2007 is multi-label"),
         ("split_mnist_by_9", "9 classes per task; mnist has 10, so valid are 2..5"),
     ],

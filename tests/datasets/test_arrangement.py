@@ -224,8 +224,8 @@ def test_a_choice_settles_it_and_is_kept(tmp_path, names, choice, counts, classe
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ("vla=test", "unknown name 'vla'. Did you mean 'val'"),
-        ("val=exam", "unknown part 'exam'"),
+        ("vla=test", "'vla'.*'val'"),
+        ("val=exam", "'exam'.*all, dev"),
         ("val", "write NAME=PART"),
     ],
 )
@@ -317,7 +317,7 @@ def test_parts_of_arrays_have_the_same_names(tmp_path):
         read(path, "own")
     assert set(read(path, "own", Choices(parts="val=test")).parts) == {"train", "test"}
     np.savez(path, **arrays("train", "extra", "test"))
-    with pytest.raises(BadInput, match=r"unknown part 'extra'.*parts=extra=train"):
+    with pytest.raises(BadInput, match=r"'extra'.*parts=extra=train"):
         read(path, "own")
     joined = read(path, "own", Choices(parts="extra=train,train=train"))
     assert len(joined.parts["train"]) == 8 and joined.parts["train"].ids[-1] == "own/train/7"

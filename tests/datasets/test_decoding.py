@@ -256,9 +256,7 @@ def test_other_formats_are_refused_whatever_their_name(format, monkeypatch):
 
     monkeypatch.setattr("subprocess.check_call", start)
     data = saved(Image.fromarray(UPRIGHT), format)
-    with pytest.raises(
-        BadInput, match=r"x\.img: cannot be read .*of no format.* that is read: PNG,"
-    ):
+    with pytest.raises(BadInput, match=r"x\.img: .*of no format.* that is read: PNG,"):
         decoded(data)
 
 

@@ -222,7 +222,7 @@ def test_a_corrupt_image_is_named(tmp_path):
     members = varied_butterflies() | {"zebra/x203.jpg": b"\xff\xd8 no image"}
     (tmp_path / "files").mkdir()
     write_zip(tmp_path / "files/butterflies.zip", members)
-    with pytest.raises(BadInput, match="zebra/x203.jpg: cannot be read as an image"):
+    with pytest.raises(BadInput, match="zebra/x203.jpg: "):
         run("butterflies", tmp_path / "files")
     write_zip(tmp_path / "files/butterflies.zip", varied_butterflies())
     run("butterflies", tmp_path / "files", force=True)
@@ -554,7 +554,7 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
     ):
         sources.load("mnist", "nevis22:mnist")
     for read in (sources.find_state, lambda source: sources.load("mnist", source)):
-        with pytest.raises(BadInput, match="unknown scheme 'nevis2'. Did you mean 'nevis22'"):
+        with pytest.raises(BadInput, match="'nevis2'.*'nevis22'"):
             read("nevis2:mnist")
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
@@ -609,11 +609,11 @@ def test_damaged_prepared_pixels_and_labels_are_refused(tmp_path, root):
     with pytest.raises(BadInput, match=r"train\.npy: image 3 has changed since it was prepared"):
         images.resized(16)
     (folder / "test.npy").write_bytes(b"")
-    with pytest.raises(BadInput, match=r"test\.npy: cannot be read"):
+    with pytest.raises(BadInput, match=r"test\.npy: "):
         prepared.load("mnist", "published")
     labels = folder / "train.safetensors"
     zeroed(labels, labels.stat().st_size - 64, 64)
-    with pytest.raises(BadInput, match=r"train\.safetensors: its content has changed"):
+    with pytest.raises(BadInput, match=r"train\.safetensors: its content"):
         prepared.load("mnist", "published")
 
 
@@ -631,7 +631,7 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
     assert line.startswith(f"{file}: has changed")
     monkeypatch.setattr(prepared_images, "_RESIDENT", 0)  # only the rows that are read
     assert np.array_equal(images().resized_rows(16, np.arange(2)), expected[:2])
-    with pytest.raises(BadInput, match=r"has changed since it was written\. Delete it"):
+    with pytest.raises(BadInput, match=f"{file.name}: .*Delete it"):
         images().resized_rows(16, np.array([5, 2]))
     with pytest.warns(DataWarning, match="so it is computed again"):
         assert np.array_equal(images().resized(16), expected)
@@ -682,6 +682,6 @@ def test_a_changed_fact_of_prepared_data_is_refused(tmp_path):
     file = run("mnist", mnist_files(tmp_path / "files")) / prepared.ABOUT
     facts = json.loads(file.read_text())
     file.write_text(json.dumps(facts | {"num_classes": 11}))
-    with pytest.raises(BadInput, match=r"prepared\.json: its content has changed.*--force"):
+    with pytest.raises(BadInput, match=r"prepared\.json: its content.*--force"):
         prepared.load("mnist", "published")
     assert any(prepared.ABOUT in line for line in prepared.verify("mnist", "published"))

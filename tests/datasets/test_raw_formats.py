@@ -98,7 +98,7 @@ def test_table(tmp_path, put):
         image="images/{0}.png", label="{1}",
     )  # fmt: skip
     assert short(result) == [("test", "big cat", 1)]
-    with pytest.raises(BadInput, match=r"unknown column 'clas'. Did you mean 'class'"):
+    with pytest.raises(BadInput, match=r"'clas'.*'class'"):
         read(
             tmp_path,
             reader="table",
@@ -218,7 +218,7 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
         e.label
         for e in read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts=parts, block=2)
     ] == [0, 1, 0, 1]
-    with pytest.raises(BadInput, match=r"set.mat: unknown variable 'trnn'. Did you mean 'trn'"):
+    with pytest.raises(BadInput, match=r"set.mat: .*'trnn'.*'trn'"):
         read(
             tmp_path,
             reader="mat_lists",
@@ -286,7 +286,7 @@ def test_voc(tmp_path, put):
     )
     assert result.label == {"cat", "ape"}
     put("R/Annotations/1.xml", "<annotation><object>")
-    with pytest.raises(BadInput, match=r"1.xml: cannot be read as xml"):
+    with pytest.raises(BadInput, match=r"1.xml: "):
         read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
 
 
@@ -312,7 +312,7 @@ def test_coco(tmp_path, put):
     (result,) = read(tmp_path, reader="coco", sets=sets)
     assert result.label == "a"  # of several annotations the last
     put("a.json", "{")
-    with pytest.raises(BadInput, match="a.json: cannot be read as COCO json"):
+    with pytest.raises(BadInput, match="a.json: .*COCO"):
         read(tmp_path, reader="coco", sets=sets)
 
 
@@ -338,7 +338,7 @@ def test_numbers(tmp_path, put):
         one_hot=3,
     )
     assert result.label == 2 and np.asarray(result.image.open()).tolist() == [[255, 0]]
-    with pytest.raises(BadInput, match="rows of 5 numbers; expected 4 pixels and 3 for the class"):
+    with pytest.raises(BadInput, match="rows of 5 numbers; .*4 pixels and 3 for the class"):
         read(
             tmp_path,
             reader="pixel_rows",
@@ -371,7 +371,7 @@ def test_idx(tmp_path, put):
     result = read(tmp_path, reader="idx", pairs=pairs, transpose=True)
     assert (np.asarray(result[1].image.open()) == pixels[1].T).all()
     put("i", (tmp_path / "i").read_bytes()[:-1])
-    with pytest.raises(BadInput, match="11 bytes of data; 12 are expected. Is it truncated"):
+    with pytest.raises(BadInput, match="11 bytes of data; 12 .*Is it truncated"):
         read(tmp_path, reader="idx", pairs=pairs)
 
 
@@ -406,9 +406,7 @@ class Evil:
 
 def test_a_pickle_cannot_run_programs(tmp_path, put, capsys):
     put("b1", pickle.dumps({b"data": Evil()}))
-    with pytest.raises(
-        BadInput, match="b1: cannot be read as a CIFAR batch.*asks for [a-z_.]*print"
-    ):
+    with pytest.raises(BadInput, match="b1: .*CIFAR.*asks for [a-z_.]*print"):
         read(tmp_path, reader="cifar", batches=[{"part": "train", "file": "b1"}], labels="labels")
     assert capsys.readouterr().out == ""
 
@@ -464,7 +462,7 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
     (result,) = read(tmp_path, **options, first=1, channels="bgr")
     assert result.label == 6 and np.asarray(result.image.open()).tolist() == [[[3, 2, 1]]]
     put("q.hdf5", b"no hdf5")
-    with pytest.raises(BadInput, match="q.hdf5: cannot be read as HDF5"):
+    with pytest.raises(BadInput, match="q.hdf5: .*HDF5"):
         read(tmp_path, **(options | {"sets": [{"part": "train", "file": "q.hdf5"}]}))
 
 

@@ -189,7 +189,7 @@ def test_a_zip_with_several_labels_an_image(tmp_path):
         ({"images": pixels(3, 4, 4), "labels": [[0, 2], [1, 0], [0, 0]]}, "must be 0 or 1"),
         (
             {"images": np.asarray([{}, {}]), "labels": [0, 1]},
-            "cannot be read as an .npz of plain arrays",
+            "allow_pickle",
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_truncated_files_are_named(tmp_path):
         archive(tmp_path / "z.zip"),
     ):
         path.write_bytes(path.read_bytes()[:-40])
-        with pytest.raises(BadInput, match=f"{path.name}: cannot be read as"):
+        with pytest.raises(BadInput, match=f"{path.name}: "):
             read(path, "x")
 
 
@@ -245,9 +245,7 @@ def test_an_image_bomb_is_named(tmp_path, monkeypatch):
         EncodedImages([SourceImage(encoded(size=(7, 5)), "z.zip:a.png")])
     with pytest.warns(DataWarning, match=r"bomb\.png: 7×5 pixels"):
         SourceImage(tmp_path / "bomb.png").open()
-    with pytest.raises(
-        BadInput, match=r"b\.png: cannot be read as an image \(Image size .*exceeds"
-    ):
+    with pytest.raises(BadInput, match=r"b\.png: .*Image size .*exceeds"):
         EncodedImages([SourceImage(encoded(size=(9, 9)), "b.png")])
 
 
@@ -279,15 +277,15 @@ def test_a_wrong_zip_is_named(tmp_path, labels, files, message):
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    "data",
     [
-        (b"garbage", "cannot be read as an image"),
-        (encoded(size=(60, 60))[:-500], "cannot be read as an image"),
-        (encoded(size=(60, 60), format="JPEG")[:-300], "cannot be read as an image"),
+        b"garbage",
+        encoded(size=(60, 60))[:-500],
+        encoded(size=(60, 60), format="JPEG")[:-300],
     ],
 )
-def test_a_corrupt_image_is_named(tmp_path, data, message):
-    with pytest.raises(BadInput, match=rf"z\.zip:a\.png: {message}"):
+def test_a_corrupt_image_is_named(tmp_path, data):
+    with pytest.raises(BadInput, match=r"z\.zip:a\.png: cannot be read as an image"):
         read(archive(tmp_path / "z.zip", **{"a.png": data}), "z")
 
 

@@ -83,7 +83,7 @@ def test_an_altered_zip_is_noticed(tmp_path):
     write_zip(tmp_path / "x.zip", MEMBERS)
     data = (tmp_path / "x.zip").read_bytes()
     (tmp_path / "x.zip").write_bytes(data.replace(b"oneone", b"oneOne", 1))
-    with pytest.raises(BadInput, match="x.zip: is damaged or truncated"):
+    with pytest.raises(BadInput, match="x.zip: .*CRC"):
         unpack(tmp_path / "x.zip", tmp_path / "work")
 
 

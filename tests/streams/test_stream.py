@@ -115,22 +115,22 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, "1,1998,,pico_digits,test"], r"line 2: task_id is ''"),
         (
             [HEAD, "1,1998,a,pico_digit,test"],
-            r"line 2: unknown dataset_id 'pico_digit'. Did you mean 'pico_digits'",
+            r"line 2: .*'pico_digit'.*'pico_digits'",
         ),
         (
             [HEAD, "1,1998,a,pico_digits,tset"],
-            r"line 2: unknown meta_split 'tset'. Did you mean 'test'",
+            r"line 2: .*'tset'.*'test'",
         ),
         ([HEAD, ROW, "2,1999,pico_digits,pico_digits,test"], "task_id 'pico_digits' occurs twice"),
         ([HEAD, ROW, "2,1997,b,pico_digits,test"], r"'b' \(order 2, year 1997\) follows"),
         ([HEAD, ROW, "1,1999,b,pico_digits,test"], "orders must rise and years must not fall"),
         (
             [HEAD + ",path", "1,1998,a,a,test,none.npz"],
-            r"none.npz: no such file or directory \(data set 'a'\)",
+            r"none.npz: .*\(data set 'a'\)",
         ),
         (
             [HEAD + ",path,kind", "1,1998,a,a,test,x.npz,single"],
-            "unknown kind 'single'. Did you mean 'single_label'",
+            "'single'.*'single_label'",
         ),
         (
             [HEAD + ",path,num_classes", "1,1998,a,a,test,x.npz,few"],
@@ -150,11 +150,11 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, '1,2021,"b,pico_digits,test'], "line 2: is not csv .*quotation mark"),
         (
             [HEAD + ",pathh", "1,1998,a,a,test,x.npz"],
-            "line 1: column 'pathh' is not one that is read. Did you mean 'path'",
+            "line 1: column 'pathh' .*'path'",
         ),
         (
             [HEAD + ",num classes", "1,1998,a,a,test,5"],
-            "column 'num classes' is not one that is read. Did you mean 'num_classes'",
+            "'num classes'.*'num_classes'",
         ),
     ],
 )
@@ -191,13 +191,9 @@ def test_rows_of_one_data_set_may_not_contradict_each_other(tmp_path):
 
 
 def test_unknown_names_and_files():
-    with pytest.raises(
-        BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a csv file"
-    ):
+    with pytest.raises(BadInput, match="'pica'.*'pico'.*or the path of a csv file"):
         load_stream("pica")
-    with pytest.raises(
-        BadInput, match="no such file or directory. Give a csv file or the name of a stream"
-    ):
+    with pytest.raises(BadInput, match="none.csv: .*Give a csv file or the name of a stream"):
         load_stream("none.csv")
 
 

@@ -185,12 +185,12 @@ def test_a_pool_may_be_a_stream():
     ("name", "message"),
     [
         ("adaptive:", "the pool is missing"),
-        ("adaptive:pico_digit", "unknown dataset_id 'pico_digit'. Did you mean 'pico_digits'"),
-        ("adaptive:pico_digits,rouds=3", "unknown key 'rouds'. Did you mean 'rounds'"),
-        ("adaptive:pico_digits,rounds=1", "rounds=1; it must be a whole number, 2 or more"),
+        ("adaptive:pico_digit", "'pico_digit'.*'pico_digits'"),
+        ("adaptive:pico_digits,rouds=3", "'rouds'.*'rounds'"),
+        ("adaptive:pico_digits,rounds=1", "rounds=1"),
         ("adaptive:pico_digits,across=yes", "across=yes; valid: true, false"),
-        ("adaptive:pico_digits,design=tree", "unknown design 'tree'"),
-        ("adaptive:pico_digits,rule=randm", "unknown rule 'randm'. Did you mean 'random'"),
+        ("adaptive:pico_digits,design=tree", "'tree'.*hierarchical, path"),
+        ("adaptive:pico_digits,rule=randm", "'randm'.*'random'"),
         ("adaptive:pico_digits,rule=os:path", "lacks 'about'"),
         ("adaptive:pico_digits,rule=nowhere:X", "cannot be imported"),
         (
