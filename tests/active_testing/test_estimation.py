@@ -58,8 +58,8 @@ def test_all_labels_give_the_error_itself(pool):
         ({"label": lambda rows: 1}, "one for each"),
         ({"label": lambda rows: [0.5]}, "is 0.5, not a class from 0 to 3"),
         ({"label": lambda rows: ["cat"]}, "none of the 5 samples that were asked gave a class"),
-        ({"loss": "zero-one"}, "Did you mean 'zero_one'"),
-        ({"estimator": "lur"}, "Did you mean 'lure'"),
+        ({"loss": "zero-one"}, "'zero_one'"),
+        ({"estimator": "lur"}, "'lure'"),
         ({"features": np.zeros((3, 2))}, "a row for each sample"),
     ],
 )

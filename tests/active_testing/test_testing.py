@@ -71,7 +71,7 @@ def test_the_expected_losses_kept_are_those_before_the_label():
     [
         ({"budget": 11}, "a budget of 11 labels"),
         ({"batch": 0}, "batch=0"),
-        ({"rule": "xwet"}, "unknown acquisition rule 'xwet'. Did you mean 'xwed'"),
+        ({"rule": "xwet"}, "'xwet'.*'xwed'"),
     ],
 )
 def test_settings_are_checked(settings, message):
@@ -104,7 +104,7 @@ def test_probabilities_are_checked():
         Pool.of(np.ones((4, 3)))
     with pytest.raises(BadInput, match="undefined"):
         Pool.of(np.full((4, 3), np.nan))
-    with pytest.raises(BadInput, match="unknown loss 'brier'"):
+    with pytest.raises(BadInput, match="'brier'.*zero_one"):
         Pool.of(members[0], "brier")
     with pytest.raises(BadInput, match="cannot be compared"):
         subtract_pools(pool, Pool.of(members[0][:5]))

@@ -207,7 +207,7 @@ def test_complete_models_stay_known_when_they_are_added_again_with_a_new_one(cac
 )
 def test_bounds_are_refused_before_anything_is_asked(cache, method):
     oracle = Counting(table(ordered()))
-    message = rf"method '{re.escape(method)}' looks at every cell .* Valid: .*recommended"
+    message = rf"method '{re.escape(method)}' looks at every cell .*recommended"
     with pytest.raises(BadInput, match=message):
         add_model(cache, "m11", oracle, 18, method)
     with pytest.raises(BadInput, match=message):
@@ -351,13 +351,13 @@ def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
 
 
 def test_what_cannot_be_asked_is_named(cache):
-    with pytest.raises(BadInput, match="samples of each model: it must be between 1 and 90"):
+    with pytest.raises(BadInput, match="samples of each model: .*1 and 90"):
         add_model(cache, "m11", table(ordered()), 91, "sort_and_search")
-    with pytest.raises(BadInput, match="unknown method 'guess'"):
+    with pytest.raises(BadInput, match="'guess'.*random_mean"):
         add_model(cache, "m11", table(ordered()), 9, "guess")
     with pytest.raises(BadInput, match="no value of model 'm11' on sample"):
         add_model(cache, "m11", (table(ordered()[:, :5])), 18, "sort_and_search")
-    with pytest.raises(BadInput, match="the file: unknown model 'm99'"):
+    with pytest.raises(BadInput, match="the file: .*'m99'.*'m9'"):
         add_model(cache, "m99", table(ordered()), 9, "sort_and_search")
 
 

@@ -70,7 +70,7 @@ def test_scores_are_in_the_units_of_the_board(outcomes):
     assert estimate.low < scores[0].mean() < estimate.high and 2 < estimate.value < 9
     whole = de.evaluate(board, lambda ids: scores[0][ids], 80, "strata+mean")
     assert whole.value == pytest.approx(scores[0].mean(), abs=1e-5)
-    with pytest.raises(BadInput, match="is 11; it must be from 0 to 10"):
+    with pytest.raises(BadInput, match="is 11; .*0 to 10"):
         de.evaluate(board, lambda ids: [11] * len(ids), 4, "strata+mean")
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_answer_is_refused(outcomes, answer, message):
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("none.csv", {}, "no such file"),
+        ("none.csv", {}, "none.csv: "),
         (np.zeros(3), {}, "an array of numbers"),
         (np.zeros((2, 3)), {"models": ["a"]}, "1 names; the array has 2 rows"),
         (np.array([["a"]]), {}, "an array of numbers"),

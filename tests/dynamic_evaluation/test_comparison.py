@@ -197,7 +197,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, board):
         compare_two(session, "a", "b")
     with pytest.raises(BadInput, match="a: name two different models"):
         compare_two(session, "a", "a")
-    with pytest.raises(BadInput, match="unknown model 'c'"):
+    with pytest.raises(BadInput, match="'c'.*a, b"):
         compare_two(session, "a", "c")
     with pytest.raises(BadInput, match="model-1 and model-3 are both known"):
         compare_two(session, "model-1", "model-3")
@@ -208,7 +208,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, board):
         de.compare(board, dict.fromkeys("ab", lambda ids: [1, 0]))
     with pytest.raises(BadInput, match="a board is expected, not ndarray: `read_board`"):
         de.compare(KNOWN, dict.fromkeys("ab", lambda ids: [1, 0]))
-    with pytest.raises(BadInput, match="a board is expected, not ndarray: `read_board`"):
+    with pytest.raises(BadInput, match="not ndarray: `read_board`"):
         de.evaluate(KNOWN, lambda ids: [1, 0], 10)
     with pytest.raises(BadInput, match="at least two"):
         de.Session.start(tmp_path / "t", board, until_decided="best")

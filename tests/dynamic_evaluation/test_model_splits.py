@@ -52,10 +52,10 @@ def test_by_a_column_the_first_models_are_known():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("by:colour", "unknown column of models 'colour'"),
-        ("biased:w", "unknown kind of models 'w'"),
-        ("by", "unknown split of models 'by'"),
-        ("half", "unknown split of models 'half'"),
+        ("by:colour", "'colour'.*date, group"),
+        ("biased:w", "'w'.*x, y, z"),
+        ("by", "'by'.*by:COLUMN"),
+        ("half", "'half'.*by:COLUMN"),
         ("biased:date=2024-01", "0 known models of 1"),
         ("by:mixed", "by:mixed: 'unknown' is not a number, but other values are"),
     ],
@@ -78,7 +78,7 @@ def test_hidden_data_sets_are_named_or_drawn():
     drawn = [hide_samples(dataset, "1", seed) for seed in range(9)]
     assert all(len(set(dataset[hidden])) == 1 for hidden in drawn)
     assert len({hidden.tobytes() for hidden in drawn}) > 1
-    for hide, said in (("d", "unknown data set 'd'"), ("3", "between 1 and 2"), ("a,b,c", "left")):
+    for hide, said in (("d", "'d'.*a, b, c"), ("3", "between 1 and 2"), ("a,b,c", "left")):
         with pytest.raises(BadInput, match=said):
             hide_samples(dataset, hide, 0)
     with pytest.raises(BadInput, match="belong to no data sets"):

@@ -239,7 +239,7 @@ def test_a_sample_without_an_answer_is_replaced_by_none_that_is_dearer(tmp_path,
         while ids := session.ask():  # down to the cheapest
             session.tell(dict.fromkeys(ids))
     (tmp_path / "s" / PRICES).write_text("sample,tokens\n0,1\n")
-    with pytest.raises(BadInput, match=r"prices.csv: damaged"):
+    with pytest.raises(BadInput, match=r"prices.csv: "):
         de.Session(tmp_path / "s").estimate()
 
 
@@ -254,7 +254,7 @@ def test_a_sample_without_an_answer_is_replaced_by_none_that_is_dearer(tmp_path,
         ("600 tokens", COSTS[:5], "5 of them; the board has 90"),
         ("600 tokens", None, "the board has no prices in tokens"),
         ("5 tokens", COSTS, "each must have a chance to be drawn"),
-        ("600 euros", COSTS, "unknown unit 'euros'"),
+        ("600 euros", COSTS, "'euros'.*dollars"),
         ("-3 tokens", COSTS, "an amount above 0"),
         ("nan tokens", COSTS, "an amount above 0"),
         ("600", COSTS, "an amount above 0"),

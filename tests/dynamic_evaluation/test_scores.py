@@ -98,9 +98,9 @@ def test_models_with_scores_are_added_to_a_cache(tmp_path):
 
 
 def test_an_unknown_pair_names_the_valid_parts():
-    with pytest.raises(BadInput, match="unknown policy 'unifrom'. Did you mean 'uniform'"):
+    with pytest.raises(BadInput, match="'unifrom'.*'uniform'"):
         methods.get("unifrom+mean")
-    with pytest.raises(BadInput, match="unknown predictor 'men'. Did you mean 'mean'"):
+    with pytest.raises(BadInput, match="'men'.*'mean'"):
         methods.get("uniform+men")
     with pytest.raises(BadInput, match=r"POLICY\+PREDICTOR"):
         methods.get("a+b+c")

@@ -143,14 +143,14 @@ def test_files_of_anybody_are_refused_by_name(tmp_path, board):
     prices = session.directory / PRICES
     prices.unlink()
     os.mkfifo(prices)  # it would be waited for
-    with pytest.raises(BadInput, match=f"{PRICES}: damaged .*pipe"):
+    with pytest.raises(BadInput, match=f"{PRICES}: .*pipe"):
         de.Session(session.directory).ask(2)
     session = start(tmp_path / "other", board)
     cell = {"model": "new model", "samples": [session.ids[0]]}
     for worker in (5, ["process-1"], None):
         session.directory.joinpath(HANDED).unlink(missing_ok=True)
         append_checked(session.directory / HANDED, cell | {"worker": worker})
-        with pytest.raises(BadInput, match=f"{HANDED}, line 1: damaged .*not a string"):
+        with pytest.raises(BadInput, match=f"{HANDED}, line 1: .*not a string"):
             session.ask(2)
     assert not is_gone(session.directory, "process-1-../../outside")  # a name that a user gave
 
@@ -162,10 +162,10 @@ def test_rules_of_answers_are_those_of_labelling(tmp_path, board):
     assert session.tell(answers_to(ids[:3])) == 3 and session.tell(answers_to(ids[:4])) == 1
     before = (session.directory / ANSWERS).read_bytes()
     for wrong, message in [
-        ({"60": 1}, "unknown sample '60'"),
+        ({"60": 1}, rf"'60'.*\b{ids[0]}\b"),
         ({outside: 1}, "was not asked, so its answer cannot be used"),
         ({ids[0]: 1 - int(NEW[ids[0]])}, "was recorded before. Nothing was recorded"),
-        ({ids[5]: 0.5}, "must be 0 or 1"),
+        ({ids[5]: 0.5}, "is 0.5"),
     ]:
         with pytest.raises(BadInput, match=message):
             session.tell({ids[6]: 1} | wrong)
@@ -226,7 +226,7 @@ def test_damage_is_named(tmp_path, board):
     session.tell(answers_to(session.ask()))
     file = session.directory / ANSWERS
     file.write_text(file.read_text().replace("tell", "told"))
-    with pytest.raises(BadInput, match="answers.jsonl, line 1: damaged .it has changed"):
+    with pytest.raises(BadInput, match="answers.jsonl, line 1: .*it has changed"):
         de.Session(session.directory).estimate()
     file.unlink()
     start(tmp_path / "other", board)
@@ -343,7 +343,7 @@ def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
         ({"method": "quadrature"}, "does not draw its samples one by one"),
         ({"method": "random+combination", "until": 0}, "above 0"),
         ({"until_better_than": "model-1"}, "give one of them"),
-        ({"until": None, "until_better_than": "model-99"}, "unknown model"),
+        ({"until": None, "until_better_than": "model-99"}, "'model-99'.*'model-9'"),
         ({"until": None}, "give a budget, or"),
     ]:
         with pytest.raises(BadInput, match=message):

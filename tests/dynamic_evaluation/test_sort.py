@@ -135,7 +135,7 @@ def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
 @pytest.mark.parametrize(
     "known, by, message",
     [
-        (np.zeros((2, 3), np.uint8), "size", "unknown order 'size'"),
+        (np.zeros((2, 3), np.uint8), "size", "'size'.*confidence, recursive"),
         (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
         (np.zeros((2, 3)), "sum", "outcomes"),
         (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),

@@ -146,7 +146,7 @@ def test_each_data_set_has_a_weight(cache):
     assert cache.facts().weights.tolist() == [0.125, 0.125, 0.25] * 2
     for weights, message in (
         ({"qa": 1}, "no weight for mt, yes"),
-        ({"q": 1}, "unknown data set 'q'. Did you mean 'qa'"),
+        ({"q": 1}, "'q'.*'qa'"),
     ):
         with pytest.raises(BadInput, match=message):
             cache.set_dataset_weights(weights)
@@ -177,7 +177,7 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
     assert cache.facts().features is None and np.isnan(cache.features()[-1]).all()
     for arrays, message in (
         ({"features": features[:3]}, "features.npz: `features` has shape \(3, 2\)"),
-        ({"features": features, "samples": list("abcd")}, "unknown sample 'a'"),
+        ({"features": features, "samples": list("abcd")}, "features.npz: .*'a'.*mt/1, qa/1"),
         ({"features": features[0]}, "`features` has shape \\(2,\\)"),
         ({"features": features * np.nan}, "sample 'qa/1': not all are finite"),
     ):
@@ -248,7 +248,7 @@ def test_parquet(tmp_path, cache, monkeypatch):
     with pytest.raises(BadInput, match="an empty model id"):
         read_values(path)
     path.write_bytes(b"PAR1 not")
-    with pytest.raises(BadInput, match="cannot be read as parquet"):
+    with pytest.raises(BadInput, match=f"{path.name}: .*parquet"):
         read_values(path)
     real = builtins.__import__
 
@@ -311,7 +311,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
         ({"correct": np.ones((1, 2))}, "has the arrays correct; it needs"),
         (
             {"correct": np.ones((1, 2)), "models": ["a"], "samples": ["0"]},
-            r"shape \(1, 2\); \(1, 1\) is expected",
+            r"shape \(1, 2\); .*\(1, 1\)",
         ),
         (
             {"correct": np.ones((1, 1)), "models": ["a"], "samples": ["0"], "group": ["x", "y"]},
@@ -327,7 +327,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
         (ONE | {"sample_provenance": []}, "`sample_provenance` has 0 entries"),
         (
             {"correct": np.array([[None]]), "models": ["a"], "samples": ["0"]},
-            "cannot be read as an .npz",
+            "bad.npz: .*allow_pickle",
         ),
     ],
 )
@@ -357,7 +357,7 @@ def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
     (tmp_path / "x.txt").write_text("model")
     os.mkfifo(tmp_path / "z.csv.gz")
-    for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "is not UTF-8 text .*; save it as UTF-8"), ("y.csv", "no such file"),  # noqa: E501
+    for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "is not UTF-8 text .*; save it as UTF-8"), ("y.csv", "y.csv: "),  # noqa: E501
                           ("z.csv.gz", "a pipe or a device; write its content to a file"), ("x.txt", "is neither a file of values .*HELM")]:  # fmt: skip  # noqa: E501
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)
@@ -436,7 +436,7 @@ def test_mistakes_in_long_form_are_named(tmp_path, text, message):
             "has no column `model`; .* Did you mean `model` instead of 'Model', `sample` instead of"
             " 'Sample', `outcome` instead of 'Outcome'",
         ),
-        (b"model,Sample,Outcome\nm0,s0,1\n", "Did you mean `sample` instead of 'Sample'"),
+        (b"model,Sample,Outcome\nm0,s0,1\n", "`sample` instead of 'Sample'"),
         (
             b"model,sample,result\nm0,s0,1\n",
             "has no column `outcome` or `score`, so it is not a table with one row per cell",

@@ -226,7 +226,7 @@ def test_a_metric_is_named_as_it_is_printed_or_by_its_filter(tmp_path):
         assert table.values[0, table.samples.index("gsm8k/0")] == mean
     with pytest.raises(BadInput, match="'gsm8k' has .*strict-match and .*; name one"):
         read_values(tmp_path, metrics=["exact_match"])
-    with pytest.raises(BadInput, match="unknown metric 'exact'"):
+    with pytest.raises(BadInput, match="--metrics=exact: .*exact_match"):
         read_values(tmp_path, metrics=["exact"])
 
 
@@ -257,7 +257,7 @@ def test_only_some_tasks_are_read(tmp_path):
     for task in ("arc", "quiz"):
         harness_logs.write(tmp_path, [1.0], task)
     assert read_values(tmp_path, tasks=["quiz"]).samples == ["quiz/0"]
-    with pytest.raises(BadInput, match="--tasks=quis: unknown task 'quis'. Did you mean 'quiz'"):
+    with pytest.raises(BadInput, match="--tasks=quis: .*'quiz'"):
         read_values(tmp_path, tasks=["quis"])
     path = tmp_path / "a.csv"
     path.write_text("model,sample,score,dataset\na,1,1,x\na,2,0,y\nb,2,1,y\n")
@@ -277,7 +277,7 @@ def test_a_range_is_of_a_task_or_a_metric(name, tmp_path):
     text = "\n".join(table.remarks)
     assert "judge grade: 2 samples, scores from 1 to 5, mean 3.0000" in text
     assert "quiz acc: 2 samples, outcomes, mean 0.5000" in text
-    with pytest.raises(BadInput, match="--range=jugde=…: unknown task or metric 'jugde'"):
+    with pytest.raises(BadInput, match="--range=jugde=…: .*'judge'"):
         read_values(tmp_path, value_range={"jugde": (1, 5)})
     with pytest.raises(BadInput, match="has two ranges"):
         read_values(tmp_path, value_range={"judge": (1, 5), "grade": (0, 5)})

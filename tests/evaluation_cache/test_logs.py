@@ -152,7 +152,7 @@ def test_logs_are_imported_by_the_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "arc acc: 9 samples, outcomes" in done.stdout and "6 models × 9 samples" in done.stdout
     words = ["import", tmp_path / "logs", f"--cache={tmp_path / 'd'}", "--metrics=f1"]
-    assert "unknown metric 'f1'" in forked.run("launch.evaluate", *words).stderr
+    assert "'f1'" in forked.run("launch.evaluate", *words).stderr
 
 
 def test_logs_of_inspect_are_read_by_its_package(tmp_path):

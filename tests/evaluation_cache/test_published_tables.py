@@ -111,7 +111,7 @@ def test_text_columns_are_named_and_can_be_ignored(tmp_path):
     table = _read(tmp_path, text, ignored=["license"])
     assert table.samples == ["q1", "q2"]
     assert "left out: columns of --ignore_columns (1): license" in _lines(table)
-    with pytest.raises(BadInput, match="--ignore_columns=licence: unknown column 'licence'"):
+    with pytest.raises(BadInput, match="--ignore_columns=licence: .*'licence'"):
         _read(tmp_path, text, ignored=["licence"])
 
 

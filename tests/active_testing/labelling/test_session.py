@@ -164,7 +164,7 @@ def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
 @pytest.mark.parametrize(
     "answers,message",
     [
-        ({"s99": 0}, "unknown sample 's99'"),
+        ({"s99": 0}, r"'s99'.*s\d+, s\d+"),
         ({"undrawn": 0}, "was not drawn, so its label cannot be used"),
         ({"changed": 0}, "is 'cat', but '.*' was recorded before. Nothing of this file"),
     ],
@@ -237,7 +237,7 @@ def test_a_torn_line_does_not_count_and_is_replaced(tmp_path):
     session.record(truth(session, rows[5:], labels), "b.csv")
     assert (tmp_path / LABELS).read_bytes() == whole + torn
     (tmp_path / LABELS).write_bytes(b"{nothing\n" + whole)
-    with pytest.raises(BadInput, match="labels.jsonl, line 1: damaged"):
+    with pytest.raises(BadInput, match="labels.jsonl, line 1: "):
         session.labels()
 
 
@@ -271,13 +271,13 @@ def test_a_damaged_line_is_named(tmp_path, file, line):
     labelled(session, labels, 1, 10)
     with open(tmp_path / file, "ab") as damaged:
         damaged.write(line + b"\n")
-    with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
+    with pytest.raises(BadInput, match=f"{file}, line 2: "):
         session.next(1)
     if line.startswith(b"{"):  # what it says is checked too, not its checksum alone
         without = (tmp_path / file).read_bytes()[: -len(line) - 1]
         (tmp_path / file).write_bytes(without)
         append_checked(tmp_path / file, json.loads(line))
-    with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
+    with pytest.raises(BadInput, match=f"{file}, line 2: "):
         session.next(1)
 
 
@@ -286,16 +286,14 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
     labelled(session, labels, 1, 10)
     line = (tmp_path / DRAWS).read_bytes()
     (tmp_path / DRAWS).write_bytes(2 * line)
-    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a line before it"):
+    with pytest.raises(BadInput, match="draws.jsonl, line 2: .*a line before it"):
         session.next(1)
     (tmp_path / DRAWS).write_bytes(2 * without_checksum(line))
-    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a second time"):
+    with pytest.raises(BadInput, match="draws.jsonl, line 2: .*a second time"):
         earlier(session.draws)
     (tmp_path / DRAWS).unlink()
     for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
-        with pytest.raises(
-            BadInput, match="draws.jsonl: damaged .the rounds of 10 samples with a label"
-        ):
+        with pytest.raises(BadInput, match="draws.jsonl: .*the rounds of 10 samples with a label"):
             use()
 
 
@@ -340,12 +338,12 @@ def test_every_changed_digit_of_a_log_is_named(tmp_path):
             changed = bytes([whole[place] ^ 1])
             (tmp_path / name).write_bytes(whole[:place] + changed + whole[place + 1 :])
             line = whole[:place].count(b"\n") + 1
-            with pytest.raises(BadInput, match=rf"{name}, line {line}: damaged \(it has changed"):
+            with pytest.raises(BadInput, match=rf"{name}, line {line}: .*it has changed"):
                 session.history()
         first, second = whole.splitlines(keepends=True)
         for lines in (second, second + first):
             (tmp_path / name).write_bytes(lines)
-            with pytest.raises(BadInput, match=f"{name}, line 1: damaged .a line before it"):
+            with pytest.raises(BadInput, match=f"{name}, line 1: .*a line before it"):
                 session.history()
         (tmp_path / name).write_bytes(whole)
     session.history()
@@ -359,7 +357,7 @@ def test_what_is_no_probability_of_a_draw_is_refused(tmp_path, probability):
     values["draws"][0]["probabilities"][1] = 7
     text = json.dumps(values).replace(" 7,", f" {probability},")
     (tmp_path / DRAWS).write_text(text + "\n")
-    with pytest.raises(BadInput, match="draws.jsonl, line 1: damaged .*probability of a draw"):
+    with pytest.raises(BadInput, match="draws.jsonl, line 1: .*probability of a draw"):
         earlier(session.draws)
 
 
@@ -375,7 +373,7 @@ def test_a_session_of_an_earlier_version_goes_on_with_checksums(tmp_path):
     )  # what was read is not read again, so nothing is said
     file = tmp_path / DRAWS
     file.write_bytes(file.read_bytes().replace(b'"round":1', b'"round":2'))
-    with pytest.raises(BadInput, match="line 2: damaged .a line before it has changed"):
+    with pytest.raises(BadInput, match="line 2: .*a line before it has changed"):
         session.draws()
 
 
@@ -383,7 +381,7 @@ def test_changed_probabilities_are_noticed(tmp_path):
     begin(tmp_path)
     file = tmp_path / "generation-0" / "models.npy"
     np.save(file, np.load(file)[:, ::-1])
-    with pytest.raises(BadInput, match="generation-0: damaged .the models' probabilities"):
+    with pytest.raises(BadInput, match="generation-0: .*the models' probabilities"):
         Session(tmp_path).next(1)
 
 
@@ -397,7 +395,7 @@ def test_labels_that_are_gone_are_noticed_and_can_be_recorded_again(tmp_path, le
     if left is not None:
         (tmp_path / LABELS).write_bytes(b"".join(lines[:left]))
     for use in (session.waiting, lambda: session.next(10), lambda: gather_draws(session, 0)):
-        with pytest.raises(BadInput, match="labels.jsonl: damaged .it has .* drawn with 20"):
+        with pytest.raises(BadInput, match="labels.jsonl: .*drawn with 20"):
             use()
     session.record(truth(session, rows, labels), "again.csv")
     assert gather_draws(session, 0)[0].asked == 20
@@ -411,15 +409,15 @@ def test_the_damaged_file_is_named_not_the_one_that_needs_it(tmp_path):
     whole = {name: (folder / name).read_bytes() for name in ("ids.json", "models.npy")}
     for wrong in (models[:1], models[..., :2], models.astype(str)):
         np.save(folder / "models.npy", wrong)
-        with pytest.raises(BadInput, match="generation-0: damaged"):
+        with pytest.raises(BadInput, match="generation-0: "):
             Session(tmp_path).next(1)
     (folder / "models.npy").write_bytes(b"")
-    with pytest.raises(BadInput, match="generation-0: damaged"):
+    with pytest.raises(BadInput, match="generation-0: "):
         Session(tmp_path).labels()
     (folder / "models.npy").write_bytes(whole["models.npy"])
     for content in ("[]", '{"pool": "nowhere", "ids": ["s1"]}', '{"pool": null, "ids": ["s1"]}'):
         (folder / "ids.json").write_text(content)
-        with pytest.raises(BadInput, match="generation-0: damaged"):
+        with pytest.raises(BadInput, match="generation-0: "):
             Session(tmp_path).labels()
     (folder / "ids.json").write_bytes(whole["ids.json"])
     assert len(Session(tmp_path).labels()) == 10
@@ -430,7 +428,7 @@ def test_damaged_settings_are_named(tmp_path, name, value):
     begin(tmp_path)
     settings = json.loads((tmp_path / "session.json").read_text())
     (tmp_path / "session.json").write_text(json.dumps(settings | {name: value}))
-    with pytest.raises(BadInput, match="session.json: damaged"):
+    with pytest.raises(BadInput, match="session.json: "):
         Session(tmp_path)
 
 
@@ -479,8 +477,8 @@ def test_two_draws_at_once_are_refused(tmp_path):
         ("sample,class\n", "has no column label; .* its columns are sample, class"),
         ("", "has no column sample or label; .* its columns are none"),
         ("session,sample,label\nsother,s1,cat\n", "line 2: is of session 'sother', but"),
-        ("sample,label\ns1,cow\n", r"line 2: unknown label 'cow'\. .*Valid: cat, dog, owl"),
-        ("sample,label\ns1,3\n", "line 2: unknown label '3'"),
+        ("sample,label\ns1,cow\n", "line 2: .*'cow'.*cat, dog, owl"),
+        ("sample,label\ns1,3\n", "line 2: .*'3'.*cat, dog, owl"),
         ("sample,label\ns1,cat\ns1,dog\n", "line 3: sample 's1' is 'dog' here, but 'cat' on an"),
         ('sample,label\ns1,"cat\ns2,dog\n', "line 2: is not csv .*quotation mark is not closed"),
         ("sample,label\ns1\n", "line 2: has 1 cell, the first line has 2"),
@@ -488,7 +486,7 @@ def test_two_draws_at_once_are_refused(tmp_path):
         ("sample,label,label\ns1,cat,dog\n", "has several columns 'label'"),
         ("session,sample,label,session\nx,s1,cat,x\n", "has several columns 'session'"),
         ("sample|label\ns1|cat\n", r"its columns are sample\|label"),
-        (f"sample,label\ns1,{'7' * 6000}\n", "line 2: unknown label '7{60}…'"),
+        (f"sample,label\ns1,{'7' * 6000}\n", "line 2: .*'7{60}…'"),
         (f"sample,label\ns1,{'x' * 200_000}\n", "line 2: is not csv"),
     ],
 )
@@ -501,7 +499,7 @@ def test_wrong_files_are_refused(tmp_path, text, message):
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
     session, _ = begin(tmp_path / "session")
-    with pytest.raises(BadInput, match="none.csv: cannot be read"):
+    with pytest.raises(BadInput, match="none.csv: "):
         read_labels(session, tmp_path / "none.csv")
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match=r"picture.csv, line 1: is not UTF-8 text"):
@@ -527,7 +525,7 @@ def test_a_number_is_the_name_of_a_class_where_one_is_called_so(tmp_path):
         (tmp_path / "a.csv").write_text(f"sample,label\ns1,{label}\n")
         assert read_labels(session, tmp_path / "a.csv").classes == {"s1": number}
     (tmp_path / "a.csv").write_text("sample,label\ns1,0\n")
-    with pytest.raises(BadInput, match="line 2: unknown label '0'"):
+    with pytest.raises(BadInput, match="line 2: .*'0'.*1, 2"):
         read_labels(session, tmp_path / "a.csv")
 
 
