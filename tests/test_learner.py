@@ -80,7 +80,7 @@ def test_phases_nest_and_are_checked():
         ctx.charge(4)
     assert ctx.meter.counts() == {"select": {"-": 5}, "validate": {"-": 2}}
     with (
-        pytest.raises(LearnerFault, match="unknown phase 'rest'. Valid: predict"),
+        pytest.raises(LearnerFault, match="'rest'.*predict"),
         ctx.phase("rest"),
     ):
         ctx.charge(1)

@@ -298,14 +298,14 @@ def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path, monkey
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ns.make_learner("closed_fom"), "Did you mean 'closed_form'"),
-        (lambda: ns.make_learner("closed_form", "tinny"), "unknown budget 'tinny'. Did you mean"),
-        (lambda: ns.make_learner("closed_form", values={"sampl": 3}), "Did you mean 'sample'"),
+        (lambda: ns.make_learner("closed_fom"), "'closed_form'"),
+        (lambda: ns.make_learner("closed_form", "tinny"), "'tinny'.*'tiny'"),
+        (lambda: ns.make_learner("closed_form", values={"sampl": 3}), "'sample'"),
         (lambda: ns.make_learner("closed_form", values={"sample": "x"}), "must be of type int"),
-        (lambda: ns.make_learner("closed_form", values={"seed": 3}), "unknown value 'seed'"),
+        (lambda: ns.make_learner("closed_form", values={"seed": 3}), "'seed'.*centres, components"),
         (lambda: ns.run("indep", "pico", "x", config={}), "give values"),
         (lambda: ns.run(object(), "pico", "x", preset="tiny"), "given by its name"),
-        (lambda: extensions.load(extensions.FEATURES, "patch"), "Did you mean 'patches'"),
+        (lambda: extensions.load(extensions.FEATURES, "patch"), "'patches'"),
     ],
 )
 def test_mistakes_are_named(installed, call, message):

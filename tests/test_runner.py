@@ -137,7 +137,7 @@ def test_another_config_in_the_same_directory_is_refused(tmp_path, change, diffe
 def test_a_damaged_config_is_not_called_another_run(tmp_path):
     run(LEARNER, toy.stream(), tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(BadInput, match=r"config\.json: cannot be read"):
+    with pytest.raises(BadInput, match=r"config\.json: "):
         run(LEARNER, toy.stream(), tmp_path)
 
 
@@ -150,9 +150,9 @@ def test_a_second_process_is_refused(tmp_path):
 
 
 def test_unknown_choices_are_named(tmp_path):
-    with pytest.raises(BadInput, match="unknown keep 'al'. Did you mean 'all'"):
+    with pytest.raises(BadInput, match="'al'.*'all'"):
         run(LEARNER, toy.stream(), tmp_path, keep="al")
-    with pytest.raises(BadInput, match="unknown protocol 'meta'.*meta_test"):
+    with pytest.raises(BadInput, match="'meta'.*meta_test"):
         run(LEARNER, toy.stream(), tmp_path, protocol="meta")
 
 

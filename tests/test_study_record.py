@@ -78,7 +78,7 @@ def test_another_study_is_refused(tmp_path):
     with pytest.raises(BadInput, match="hide"):
         StudyRecord(file, {**kept, "hide": "x"}, former_settings={"hide": ""})
     (tmp_path / "study.json").write_text("{")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match=r"study\.json: "):
         StudyRecord(file, kept)
 
 
@@ -87,7 +87,7 @@ def test_a_changed_line_is_refused_with_its_place(tmp_path):
     run(file)
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([lines[0], lines[1].replace("0.1", "0.2"), *lines[2:]]))
-    with pytest.raises(BadInput, match="line 2: it has changed since it was written"):
+    with pytest.raises(BadInput, match="line 2: it has changed"):
         StudyRecord(file)
     file.write_text(lines[0])  # as the message says
     assert run(file)[1] == 3
@@ -116,5 +116,5 @@ def test_packed_cells_are_there_and_others_come_after_them(tmp_path):
     assert len(StudyRecord(file)) == 5 and not file.exists()
     for damaged in (first[:-20], lzma.compress(b"no JSON\n")):
         again.write_bytes(damaged)
-        with pytest.raises(BadInput, match="study.jsonl.xz: damaged"):
+        with pytest.raises(BadInput, match="study.jsonl.xz: "):
             StudyRecord(file)

@@ -308,7 +308,7 @@ class Returns(Frequencies):
         ("none inside", "instead of the list it returned None"),
         ("empty", "instead of the list it returned list of length 0"),
         ("trial", "trial of predictor 0 is '0'; an int from 0 is expected"),
-        ("info", "info of predictor 0 is list of length 1; a dict is expected"),
+        ("info", "info of predictor 0 is list of length 1"),
     ],
 )
 def test_wrong_returns_of_train_are_named(what, message, tmp_path):

@@ -67,9 +67,7 @@ def test_every_learner_searches_at_cheap_in_every_way(learner, method):
 def test_a_key_that_does_not_exist_is_refused():
     created = config()
     created.train.step = 100
-    with pytest.raises(
-        BadInput, match="unknown config key 'train.step'. Did you mean 'train.steps'?"
-    ):
+    with pytest.raises(BadInput, match="'train.step'.*'train.steps'"):
         run_config.resolve(created)
 
 
@@ -110,18 +108,16 @@ def test_an_ensemble_has_no_more_members_than_there_are_trials():
     assert built("mt", budget="cheap", ensemble=8).ensemble == 8
     with pytest.raises(
         BadInput,
-        match="config.ensemble is 9; it must be between 1 and the combinations of the grid, 8",
+        match="config.ensemble is 9; .* the combinations of the grid, 8",
     ):
         built("mt", budget="cheap", ensemble=9)
     with pytest.raises(BadInput, match="config.ensemble is 2; .* the combinations of the grid, 1"):
         built(budget="cheap", ensemble=2, search__learning_rate=(0.1,))
-    with pytest.raises(
-        BadInput, match="config.ensemble is 3; it must be between 1 and search.trials, 2"
-    ):
+    with pytest.raises(BadInput, match="config.ensemble is 3; .* search.trials, 2"):
         built(ensemble=3)
     with pytest.raises(BadInput, match="config.ensemble is 0"):
         built(ensemble=0)
-    with pytest.raises(BadInput, match="config.search.trials is 0; it must be between 1 and"):
+    with pytest.raises(BadInput, match="config.search.trials is 0"):
         built(search__trials=0)
 
 

@@ -351,25 +351,25 @@ def test_modules_are_plain_values():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet43", {}, "unknown backbone 'resnet43'. Did you mean 'resnet34'.*mlp, nfnet_f0, resnet"),  # noqa: E501
-        ("mlp", {"width": 3}, "backbone 'mlp': unknown option 'width'.*Valid: hidden"),
-        ("resnet", {"stem": "smal"}, "unknown stem 'smal'. Did you mean 'small'.*strided"),
+        ("resnet43", {}, "'resnet43'.*'resnet34'.*mlp, nfnet_f0, resnet"),
+        ("mlp", {"width": 3}, "backbone 'mlp': .*'width'.*hidden"),
+        ("resnet", {"stem": "smal"}, "'smal'.*'small'.*strided"),
         ("resnet", {"width": 0}, "width is 0; it must be positive"),
         ("resnet", {"stage_sizes": ()}, "stage_sizes is ()"),
-        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3; it must be a list of positive whole numbers"),  # noqa: E501
+        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3"),
         ("resnet", {"zero_init_last": "no"}, "zero_init_last is 'no'; it must be true or false"),
-        ("resnet50", {"padding": "valid"}, "unknown padding 'valid'.*same, torch"),
-        ("resnet50", {"block": "bottelneck"}, "unknown block .*Did you mean 'bottleneck'"),
+        ("resnet50", {"padding": "valid"}, "'valid'.*same, torch"),
+        ("resnet50", {"block": "bottelneck"}, "'bottelneck'.*'bottleneck'"),
         ("mlp", {"hidden": (8, -1)}, "hidden is"),
         ("mlp", {"hidden": ()}, "hidden is ()"),
-        ("vgg16", {"norm": 1}, "norm is 1; it must be true or false"),
-        ("vgg11", {"stem": "small"}, "unknown option 'stem'.*hidden, norm, stage_sizes, width"),
+        ("vgg16", {"norm": 1}, "norm is 1"),
+        ("vgg11", {"stem": "small"}, "'stem'.*hidden, norm, stage_sizes, width"),
         ("vgg11", {"hidden": (0,)}, "hidden is"),
-        ("vit_b8", {"heads": 7}, "width is 768; it must be a multiple of heads, 7"),
-        ("vit_b8", {"patch": -8}, "patch is -8; it must be positive"),
-        ("vit_b8", {"depth": True}, "depth is True; it must be positive"),
+        ("vit_b8", {"heads": 7}, "width is 768; .*heads, 7"),
+        ("vit_b8", {"patch": -8}, "patch is -8"),
+        ("vit_b8", {"depth": True}, "depth is True"),
         ("nfnet_f0", {"stage_sizes": (1,) * 5}, "at most 4 stages"),
-        ("nfnet_f0", {"width": 64}, "width is 64; it must be a multiple of 16, and its half of group_width, 128"),  # noqa: E501
+        ("nfnet_f0", {"width": 64}, "width is 64; .*16, .*group_width, 128"),
     ],
 )  # fmt: skip
 def test_wrong_names_and_options_say_what_is_valid(name, options, message):

@@ -53,15 +53,15 @@ def test_fields_are_read_from_types_and_metadata():
     ("values", "message"),
     [
         ({"share": 1.5}, "config.share is 1.5; it must be between 0 and 1"),
-        ({"share": math.nan}, "config.share is nan; it must be between"),
-        ({"kind": "three"}, "unknown config.kind 'three'. Did you mean"),
+        ({"share": math.nan}, "config.share is nan"),
+        ({"kind": "three"}, "'three'.*one, two"),
         ({"part.rates": ("a",)}, "it must be a tuple of float"),
         ({"part.rates": (float("nan"),)}, "config.part.rates is NaN, which is not allowed"),
         ({"kind": 1}, "config.kind is 1; it must be of type str"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(values, message):
-    with pytest.raises(BadInput, match=message.partition(" Did")[0]):
+    with pytest.raises(BadInput, match=message):
         learners.make_config(Own, values)
 
 
@@ -77,7 +77,7 @@ def test_a_class_that_cannot_be_configured_is_refused():
         )
     with pytest.raises(BadInput, match="Bare.a has no default"):
         learners.flatten_fields(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
-    with pytest.raises(BadInput, match="unknown learner 'indp'. Did you mean 'indep'"):
+    with pytest.raises(BadInput, match="'indp'.*'indep'"):
         learners.find_config_class("indp")
 
 

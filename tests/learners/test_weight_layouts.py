@@ -385,9 +385,7 @@ def test_a_variance_below_nought_is_refused():
 
 
 def test_layouts_and_networks_go_together():
-    with pytest.raises(
-        BadInput, match="unknown layout 'torch_resnet'. Did you mean 'torchvision_resnet'"
-    ):
+    with pytest.raises(BadInput, match="'torch_resnet'.*'torchvision_resnet'"):
         convert({}, "torch_resnet", TINY)
     with pytest.raises(
         BadInput, match="layout 'timm_nfnet' is for NFNet, but the network is ResNet"

@@ -58,7 +58,7 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     page = report(tmp_path, RUN, OURS, more=(torn, garbled, half, missing, empty))
     assert "4 left out" in page.text
     for words in (
-        f"{torn}: {torn}/ledger.jsonl, line 3: event 2, but event 1 is expected here",
+        f"{torn}: {torn}/ledger.jsonl, line 3: event 2, but event 1",
         "line 2: not JSON, so not a ledger",
         f"{missing}: no such directory",
         f"{empty}: not a run directory",

@@ -256,13 +256,13 @@ def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
 
 
 def test_what_cannot_be_used_is_named(kept_run, tmp_path):
-    with pytest.raises(BadInput, match="unknown split 'tst'. Did you mean 'test'"):
+    with pytest.raises(BadInput, match="'tst'.*'test'"):
         kept_run.samples(kept_run.predictors[0].task, ["tst"])
-    with pytest.raises(BadInput, match="Valid: all, chosen"):
+    with pytest.raises(BadInput, match="'best'.*all, chosen"):
         fill(kept_run, tmp_path, which="best")
-    with pytest.raises(BadInput, match="Valid: dev, dev_test, pool, test"):
+    with pytest.raises(BadInput, match="'train'.*dev, dev_test, pool, test"):
         fill(kept_run, tmp_path, splits=["train"])
-    with pytest.raises(BadInput, match="unknown trial '9'"):
+    with pytest.raises(BadInput, match="'9'.*0, 1"):
         find_predictor(kept_run, kept_run.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
     with pytest.raises(BadInput, match="this cache contains data with dataset_id 'other'"):
@@ -329,9 +329,9 @@ def rename_task(run):
     ("damage", "message"),
     [
         (contradict, r"task 'pico_coins' have an error of 0\.\d+, but the ledger says 0\.\d+"),
-        (reorder, "line 3: event 2, but event 1 is expected here"),
-        (rename_task, "its stream has unknown task 'pico_cones'. Did you mean 'pico_coins'"),
-        (repeat, "line 4: event 0, but event 2 is expected here"),
+        (reorder, "line 3: event 2, but event 1"),
+        (rename_task, "its stream has .*'pico_cones'.*'pico_coins'"),
+        (repeat, "line 4: event 0, but event 2"),
     ],
 )
 def test_a_run_that_contradicts_itself_fills_no_cache(kept_run, tmp_path, damage, message):

@@ -77,6 +77,6 @@ def test_the_command_writes_a_page_that_needs_nothing_else(tmp_path):
 
 def test_wrong_words_get_a_message():
     done = forked.run("launch.dynamic_benchmark", "theroy")
-    assert done.returncode == 2 and "Did you mean 'theory'?" in done.stderr
+    assert done.returncode == 2 and "'theory'" in done.stderr
     done = forked.run("launch.dynamic_benchmark", "theory", "--instances=0")
     assert done.returncode == 2 and "Traceback" not in done.stderr
