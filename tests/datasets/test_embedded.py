@@ -252,7 +252,7 @@ def test_levelled_gives_the_wanted_mean_and_spread():
 def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(BadInput, match="'pico_digits'.*pico_textures"):
         build_embedded("pico_digit")
-    with pytest.raises(BadInput, match="packaged image 'bricks'"):
+    with pytest.raises(BadInput, match="'bricks'.*'brick'"):
         packaged.read_image("bricks")
 
 

@@ -2,6 +2,7 @@
 refused.
 """
 
+import re
 import warnings
 
 import pytest
@@ -88,7 +89,7 @@ def test_no_budget_changes_a_value_that_was_given():
 def test_a_batch_that_makes_no_sense_is_refused(batch):
     with pytest.raises(
         BadInput,
-        match=r"config\.search\.batch is .*; it must (be (between 1 and 65536|a )|contain a )",
+        match=r"config\.search\.batch is " + re.escape(str(batch)),
     ):
         run_config.resolve(config(search__space="large", search__batch=batch))
 

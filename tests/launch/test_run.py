@@ -76,7 +76,7 @@ def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
         ),
         ([NCM, "--config.stream=pic", "--run_dir=x"], "'pico'"),
         ([NCM, "--config.stream=none.csv", "--run_dir=x"], "none.csv: "),
-        ([NCM, "--config.protocol=test", "--run_dir=x"], "config.protocol 'test'"),
+        ([NCM, "--config.protocol=test", "--run_dir=x"], "'test'"),
         ([NCM, "--config.learner=ncm", "--run_dir=x"], "'ncm'"),
         ([NCM, "--seeds=0"], "seeds"),
         (

@@ -114,7 +114,7 @@ def wait_for(what, seconds=120):
                 "--config.keep=x",
                 "--run_dir=y",
             ],
-            "keep 'x'",
+            "'x'",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--config.stream=pcio", "--run_dir=x"],

@@ -55,9 +55,9 @@ def test_fields_are_read_from_types_and_metadata():
         ({"share": 1.5}, "config.share is 1.5; it must be between 0 and 1"),
         ({"share": math.nan}, "config.share is nan"),
         ({"kind": "three"}, "'three'.*one, two"),
-        ({"part.rates": ("a",)}, "it must be a tuple of float"),
+        ({"part.rates": ("a",)}, r"config.part.rates is \('a',\)"),
         ({"part.rates": (float("nan"),)}, "config.part.rates is NaN, which is not allowed"),
-        ({"kind": 1}, "config.kind is 1; it must be of type str"),
+        ({"kind": 1}, "config.kind is 1"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(values, message):
