@@ -177,6 +177,8 @@ def _weights(text: str) -> dict[str, float] | str:
     weights = {}
     for word in text.split(","):
         name, _, weight = word.rpartition("=")
+        if name in weights:
+            raise ValueError(f"{name!r} has two weights.")
         try:
             weights[name] = float(weight)
         except ValueError:

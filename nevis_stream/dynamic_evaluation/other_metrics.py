@@ -1,6 +1,6 @@
 """Another metric of the samples that a session has asked, estimated without a further query."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def estimate_metric(
     given = (
         answers
         if isinstance(answers, Mapping)
-        else _read_values(board, Path(answers), track.model, how)
+        else _read_values(board, Path(answers), track.model, settings.models, how)
     )
     texts = {str(sample): value for sample, value in given.items()}
     if lost := [sample for sample in ids if sample not in texts]:
@@ -83,7 +83,9 @@ def estimate_metric(
     return fitted.estimate(query, values, track.failed, True, beside=(session.fitted, told_values))
 
 
-def _read_values(board: Board, path: Path, model: str, how: Mapping[str, Any]) -> dict[str, float]:
+def _read_values(
+    board: Board, path: Path, model: str, session_models: Sequence[str], how: Mapping[str, Any]
+) -> dict[str, float]:
     """Returns a model's values in a file, in the units of the board."""
     with board.cache.index.reading() as db:
         metrics = sorted(
@@ -93,6 +95,10 @@ def _read_values(board: Board, path: Path, model: str, how: Mapping[str, Any]) -
     if len(table.models) > 1 and model not in table.models:
         raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")
     row = table.models.index(model) if model in table.models else 0
+    if table.models[row] != model and table.models[row] in session_models:
+        raise BadInput(
+            f"{path}: has values of {table.models[row]!r}, another model of this session."
+        )
     (part,) = board.cache.facts().parts
     seen = np.flatnonzero(is_observed(table.values[row])).tolist()
     return {table.samples[k]: part.unscale(float(table.values[row][k])) for k in seen}

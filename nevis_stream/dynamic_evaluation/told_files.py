@@ -99,6 +99,8 @@ def _find_model(session: Session, name: str, model: str | None, models: int, pat
             f" {', '.join(names)}, or tell a file of one model with --model=NAME."
         )
     if model is not None:
+        if name in names and name != model:
+            raise BadInput(f"{path}: has answers of {name!r}, another model of this session.")
         return model
     if name not in names and len(names) > 1:
         raise BadInput(f"{path}: {unknown('model', name, names)} Or give --model=NAME.")

@@ -98,6 +98,11 @@ def select_used_weights(
     if not weights or not have_one_mean(provenances):
         return None
     if missing := sorted({get_dataset(each) for each in provenances} - set(weights)):
+        if "" in missing:
+            raise BadInput(
+                f"the data sets {', '.join(sorted(weights))} have weights in the mean, but some"
+                " samples have no data set: give a column `dataset`."
+            )
         raise BadInput(
             f"the data sets {', '.join(sorted(weights))} have weights in the mean, but not"
             f" {', '.join(map(repr, missing))}: give each one a weight when you import them"

@@ -13,6 +13,7 @@ from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
+from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for_cache
@@ -139,6 +140,12 @@ def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp
     assert (both.value, both.low, both.high) == pytest.approx(
         (found.value, found.low, found.high), rel=1e-3
     )
+    two = de.Session.start(
+        tmp_path / "t", boards["exact_match"], 12, method="random_mean", models=["m12", "m13"]
+    )
+    write(tmp_path / "told", [1], model="m13", metric="exact_match")
+    with pytest.raises(BadInput, match="'m13', another model of this session"):
+        read_told_answers(two, tmp_path / "told", "m12")
     given.popitem()
     with pytest.raises(BadInput, match="no value of the other metric"):
         de.estimate_metric(session, boards["f1"], given)

@@ -162,6 +162,10 @@ def test_data_sets_without_a_weight_do_not_join_those_that_have_one(tmp_path):
     words = "import", tmp_path / "cd.csv", f"--cache={cache}"
     assert "the data sets a, b have weights in the mean, but not 'c', 'd': give" in refused(*words)
     assert "no weight for d" in refused(*words, "--dataset_weights=a=1,b=2,c=1")
+    assert "'a' has two weights" in refused(*words, "--dataset_weights=a=1,a=2,b=1")
+    (tmp_path / "none.csv").write_text("model,sample,outcome\nm0,z,1\nm1,z,0\n")
+    plain = refused("import", tmp_path / "none.csv", f"--cache={cache}")
+    assert "some samples have no data set: give a column `dataset`" in plain
     assert EvaluationCache(cache).shape == (2, 4)
     command(*words, "--dataset_weights=a=1,b=2,c=1,d=4")
     assert EvaluationCache(cache).facts().weights.sum() == 1
