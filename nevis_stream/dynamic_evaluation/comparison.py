@@ -110,7 +110,9 @@ def compare(
     """
     from nevis_stream.dynamic_evaluation.session import Session
 
-    advice = ["`directory` would keep what was answered."] if directory is None else []
+    next_step = session_loop.GO_ON
+    if directory is None:
+        next_step = "`directory` would keep what was answered."
     with TemporaryDirectory(prefix="nevis-stream-comparison-") as folder:
         session = Session.start(
             Path(folder) / "session" if directory is None else directory,
@@ -121,7 +123,7 @@ def compare(
             seed=seed,
             until_decided=until,
         )
-        session_loop.run_in_turn(session, models, BATCH, *advice)
+        session_loop.run_in_turn(session, models, BATCH, next_step)
         return compare_models(session)
 
 

@@ -74,7 +74,7 @@ AnswerAll = Callable[[list], Sequence[Any]]
 AnswerOne = Callable[[Any], Awaitable[Any]]
 """Takes one sample id, returns a value."""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0  # seconds between looks at what others have answered
-_GO_ON = "What it answered is kept; the same call continues."
+GO_ON = "What it answered is kept; the same call continues."
 _RETRIES = 2  # of each sample, where several models answer in turn
 _PAUSE = 0.2  # seconds before samples are asked for again that other workers may free
 
@@ -89,7 +89,7 @@ class _Recorder:
       failures: the samples without an answer that are held back.
     """
 
-    def __init__(self, session: "Session", model: str | None, next_step: str = _GO_ON):
+    def __init__(self, session: "Session", model: str | None, next_step: str = GO_ON):
         self._session, self._model, self._next_step = session, model, next_step
         self.failures: dict[SampleId, None] = {}
         self._in_a_row = 0
@@ -156,7 +156,7 @@ def run(
 
 
 def run_in_turn(
-    session: "Session", answers: Mapping[str, AnswerAll], count: int, next_step: str = _GO_ON
+    session: "Session", answers: Mapping[str, AnswerAll], count: int, next_step: str
 ) -> None:
     """Evaluates several models until nothing more is asked, `count` samples of each at a time; the
     next step is advised where one does not answer.

@@ -180,9 +180,9 @@ def add_samples(
     db.executemany("INSERT INTO samples VALUES (?, ?)", rows)
     _write_batches(db, new_ids, [stated[k] for k in new], places[new].tolist())
     _add_hashes(db, ids, places, provenances)
-    if new:
-        about = parse_object(db.execute("SELECT text FROM about").fetchone()[0])
-        select_used_weights(about.get("dataset_weights"), [each for _, each in read_batches(db)])
+    about = parse_object(db.execute("SELECT text FROM about").fetchone()[0])
+    if new and (weights := about.get("dataset_weights")):  # else nothing of the cache is read
+        select_used_weights(weights, [each for _, each in read_batches(db)])
     return places
 
 
