@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -75,9 +76,12 @@ def text(states, width=100, rows=None):
     return captured.get()
 
 
-@pytest.mark.slow
-def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
-    run_dir = tmp_path / "run"
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A run that was killed in its second task, its state before, and what was said by a display
+    that had waited for it.
+    """
+    run_dir = tmp_path_factory.mktemp("killed") / "run"
     waiting = subprocess.Popen(
         [*WATCH, run_dir, "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -87,28 +91,51 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
             run_dir,
             lambda state: state.done == 1 and len(state.trials) >= 2 and state.trials[0].done,
         )
-        assert state.holder == run_state.Holder(f"pid {child.pid} on {socket.gethostname()}", True)
-        assert [task.state for task in state.tasks] == [DONE, NOW, TO_COME, TO_COME]
-        assert (state.doing, state.trials_wanted, state.steps_wanted) == ("train", 3, 4)
-        assert state.trials[0] == TrialState(0, True, 4, 0.5) and 1 <= state.trials[1].step <= 4
-        assert state.training == 132 and state.everything > 132
-        assert 3 <= state.worked < 60 and 0 < state.left < 60 and state.quiet < 20
-        assert "trials: 1 of 3 done" in text([state]) and "4 of 4 ✓" in text([state])
     finally:
         child.kill()
         child.communicate()
     out, err = waiting.communicate(timeout=30)
-    assert (
-        waiting.returncode == 0 and "ToyLearner on toy seed 3" in " ".join(out.split()) and not err
+    return SimpleNamespace(
+        run_dir=run_dir,
+        pid=child.pid,
+        state=state,
+        waited=subprocess.CompletedProcess(waiting.args, waiting.returncode, out, err),
     )
-    before = inside(run_dir)
-    killed = launch("watch", run_dir, "--once")
-    assert (
-        f"stopped (it was pid {child.pid} on " in killed.stdout
-        and "start the same command again" in killed.stdout
-    )
-    assert inside(run_dir) == before
-    assert text([state_of(run_dir)] * 2).count("stopped") == 2
+
+
+@pytest.mark.slow
+def test_a_run_at_work_is_shown_with_its_process_its_trials_and_its_cost(killed):
+    state = killed.state
+    assert state.holder == run_state.Holder(f"pid {killed.pid} on {socket.gethostname()}", True)
+    assert [task.state for task in state.tasks] == [DONE, NOW, TO_COME, TO_COME]
+    assert (state.doing, state.trials_wanted, state.steps_wanted) == ("train", 3, 4)
+    assert state.trials[0] == TrialState(0, True, 4, 0.5) and 1 <= state.trials[1].step <= 4
+    assert state.training == 132 and state.everything > 132
+    assert 3 <= state.worked < 60 and 0 < state.left < 60 and state.quiet < 20
+    assert "trials: 1 of 3 done" in text([state]) and "4 of 4 ✓" in text([state])
+
+
+@pytest.mark.slow
+def test_a_display_waits_for_a_run_that_begins_later(killed):
+    waited = killed.waited
+    assert waited.returncode == 0 and not waited.stderr
+    assert "ToyLearner on toy seed 3" in " ".join(waited.stdout.split())
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_shown_as_stopped_and_left_as_it_is(killed):
+    before = inside(killed.run_dir)
+    shown = launch("watch", killed.run_dir, "--once").stdout
+    assert f"stopped (it was pid {killed.pid} on " in shown
+    assert "start the same command again" in shown
+    assert inside(killed.run_dir) == before
+    assert text([state_of(killed.run_dir)] * 2).count("stopped") == 2
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_followed_to_its_end(killed, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(killed.run_dir, run_dir)
     child = begin(run_dir)
     live, shown = follow(run_dir)
     assert child.wait(30) == 0 and live.wait(30) == 0
