@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+import shutil
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +24,20 @@ QUICK = [
 
 def sweep(*words, start=forked.run):
     return start("launch.sweep", INDEP, *words)
+
+
+def grid(stream):
+    """Two numbers of trials with two of steps."""
+    return [f"--config.stream={stream}", *QUICK, "--trials=1,2", "--steps=4,8"]
+
+
+def table(printed):
+    """The cells of the table in what was printed, but those of its head."""
+    return [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in printed.splitlines()
+        if line.startswith("│")
+    ]
 
 
 def ledgers(directory):
@@ -115,14 +131,10 @@ def test_help_names_configs_and_studies():
 
 
 def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
-    words = [f"--config.stream={small_stream}", *QUICK, "--trials=1,2", "--steps=4,8", "--seeds=3"]
+    words = [*grid(small_stream), "--seeds=3"]
     done = sweep(*words, "--dry_run", f"--run_dir={tmp_path / 's'}")
     assert done.returncode == 0, done.stderr
-    rows = [
-        [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in done.stdout.splitlines()
-        if line.startswith("│")
-    ]
+    rows = table(done.stdout)
     assert [row[:3] for row in rows] == [
         ["1", "4", "2"],
         ["1", "8", "2"],
@@ -136,6 +148,9 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
     total = re.search(r"12 runs .* of which (\S+)\s+are training", done.stdout)
     assert float(total[1]) == pytest.approx(3 * sum(training), rel=5e-3)
     assert not (tmp_path / "s").exists()
+
+
+def test_dry_run_names_the_learner_that_does_not_estimate_its_flops(small_stream):
     unknown = sweep(
         f"--config.stream={small_stream}",
         "--set=learner=nearest_class_mean,indep",
@@ -143,6 +158,9 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
     )
     assert "nearest_class_mean does not estimate its FLOPs" in unknown.stdout
     assert "2 runs with an estimated" in unknown.stdout
+
+
+def test_dry_run_of_runs_without_estimates_prints_their_number_alone(small_stream):
     uncounted = sweep(
         "--config=nearest_class_mean", f"--config.stream={small_stream}", "--seeds=2",
         "--set=protocol=meta_test,meta_train", "--dry_run",
@@ -150,27 +168,59 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
     assert "4 runs with an unknown number of FLOPs. Nothing was run." in uncounted.stdout
 
 
-def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_path):
-    words = [f"--config.stream={small_stream}", *QUICK, "--trials=1,2", "--steps=4,8"]
-    done = sweep(*words, f"--run_dir={tmp_path / 's'}", start=forked.alone)
+@pytest.fixture(scope="module")
+def whole(small_stream, tmp_path_factory):
+    """A sweep that nothing stopped: its folder and its command."""
+    folder = tmp_path_factory.mktemp("whole") / "sweep"
+    done = sweep(*grid(small_stream), f"--run_dir={folder}", start=forked.alone)
     assert done.returncode == 0, done.stderr
-    plain = ledgers(tmp_path / "s")
-    assert list(plain) == [f"trials-{t}-steps-{s}/seed-0" for t in (1, 2) for s in (4, 8)]
-    config = json.loads(
-        (tmp_path / "s" / "trials-2-steps-8" / "seed-0" / "config.json").read_text()
+    return SimpleNamespace(folder=folder, done=done)
+
+
+@pytest.fixture(scope="module")
+def killed(small_stream, tmp_path_factory):
+    """The same sweep, sent SIGTERM in its second run."""
+    folder = tmp_path_factory.mktemp("killed") / "sweep"
+    child = sweep(
+        *grid(small_stream), f"--run_dir={folder}", "--checkpoint_seconds=0", start=forked.Started
     )
+    until = time.monotonic() + 120
+    while not (folder / "trials-1-steps-8" / "seed-0").exists():
+        assert child.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    child.send_signal(signal.SIGTERM)
+    child.wait(60)
+    return SimpleNamespace(folder=folder, child=child)
+
+
+@pytest.fixture(scope="module")
+def resumed(small_stream, killed, tmp_path_factory):
+    """The killed sweep, started again."""
+    folder = tmp_path_factory.mktemp("resumed") / "sweep"
+    shutil.copytree(killed.folder, folder)
+    done = sweep(*grid(small_stream), f"--run_dir={folder}")
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(folder=folder, done=done)
+
+
+def test_each_point_of_the_grid_is_a_run_with_its_values(whole):
+    points = [f"trials-{t}-steps-{s}/seed-0" for t in (1, 2) for s in (4, 8)]
+    assert list(ledgers(whole.folder)) == points
+    config = json.loads((whole.folder / points[-1] / "config.json").read_text())
     assert (
         config["search"]["trials"],
         config["train"]["steps"],
         config["train"]["validate_every"],
     ) == (2, 8, 2)
-    assert "run 3 of 4: " in done.stdout and "next: python -m launch.report" in done.stdout
-    rows = [
-        [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in done.stdout.splitlines()
-        if line.startswith("│")
-    ]
-    points = {(row[0], row[1]): (float(row[3]), float(row[5]), row[7]) for row in rows}
+    assert "run 3 of 4: " in whole.done.stdout
+    assert "next: python -m launch.report" in whole.done.stdout
+
+
+def test_the_front_is_marked(whole):
+    points = {
+        (row[0], row[1]): (float(row[3]), float(row[5]), row[7]) for row in table(whole.done.stdout)
+    }
+    assert len(points) == 4
     for error, cost, mark in points.values():
         beaten = any(
             e <= error and c <= cost and (e, c) != (error, cost) for e, c, _ in points.values()
@@ -178,25 +228,31 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
         assert mark == ("" if beaten else "*")
     assert points["1", "4"][2] == "*"  # nothing is cheaper
 
-    child = sweep(
-        *words, f"--run_dir={tmp_path / 'k'}", "--checkpoint_seconds=0", start=forked.Started
-    )
-    second = tmp_path / "k" / "trials-1-steps-8" / "seed-0"
-    until = time.monotonic() + 120
-    while not second.exists():
-        assert child.poll() is None and time.monotonic() < until
-        time.sleep(0.005)
-    child.send_signal(signal.SIGTERM)
-    assert child.wait(60) == 143 and "start the same command again to continue" in child.stderr
-    assert not (tmp_path / "k" / "trials-2-steps-8").exists()
-    again = sweep(*words, f"--run_dir={tmp_path / 'k'}")
-    assert again.returncode == 0, again.stderr
-    assert f"{tmp_path / 'k' / 'trials-1-steps-4' / 'seed-0'} (already complete)" in again.stdout
-    assert ledgers(tmp_path / "k") == plain
-    once_more = sweep(*words, f"--run_dir={tmp_path / 'k'}")
-    assert once_more.stdout.count("(already complete)") == 4 and ledgers(tmp_path / "k") == plain
-    other = sweep(*words, "--config.train.weight_decay=0.1", f"--run_dir={tmp_path / 'k'}")
-    assert other.returncode == 2 and "weight_decay" in other.stderr
+
+def test_a_sweep_that_is_sent_sigterm_ends_in_its_run_and_tells_how_to_go_on(killed):
+    assert killed.child.poll() == 143
+    assert "start the same command again to continue" in killed.child.stderr
+    assert not (killed.folder / "trials-2-steps-8").exists()
+
+
+def test_a_killed_sweep_goes_on_to_the_ledgers_of_one_that_was_not(whole, resumed):
+    first = resumed.folder / "trials-1-steps-4" / "seed-0"
+    assert f"{first} (already complete)" in resumed.done.stdout
+    assert ledgers(resumed.folder) == ledgers(whole.folder)
+
+
+def test_a_complete_sweep_is_not_run_again(small_stream, whole, resumed, tmp_path):
+    shutil.copytree(resumed.folder, tmp_path / "sweep")
+    done = sweep(*grid(small_stream), f"--run_dir={tmp_path / 'sweep'}")
+    assert done.stdout.count("(already complete)") == 4
+    assert ledgers(tmp_path / "sweep") == ledgers(whole.folder)
+
+
+def test_a_sweep_does_not_go_on_with_other_settings(small_stream, resumed, tmp_path):
+    shutil.copytree(resumed.folder, tmp_path / "sweep")
+    words = [*grid(small_stream), "--config.train.weight_decay=0.1"]
+    done = sweep(*words, f"--run_dir={tmp_path / 'sweep'}")
+    assert done.returncode == 2 and "weight_decay" in done.stderr
 
 
 @pytest.mark.slow
