@@ -2,6 +2,9 @@
 refused.
 """
 
+import shutil
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,56 +58,89 @@ def start(indep):
     return f"--indep={indep}", f"--stream={indep.parent / 'three.csv'}"
 
 
-@pytest.mark.slow
-def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
-    """It is started in one place and continued in another."""
-    begun, tmp_path = tmp_path / "begun", tmp_path / "moved"
-    plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
-    assert "2 rows with 3 tasks of 2 trials: 6 trainings" in plan.stdout, plan.stderr
+@pytest.fixture(scope="module")
+def matrix(indep, tmp_path_factory):
+    """A matrix that was begun with one row, moved, and continued to its end."""
+    place = tmp_path_factory.mktemp("matrix")
+    begun, folder = place / "begun", place / "moved"
     first = forked.alone(
         "launch.transfer_matrix", *start(indep), f"--out={begun}", "--sources=pico_textures"
     )
     assert first.returncode == 0, first.stderr
-    begun.rename(tmp_path)
-    row_before = (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
-    whole = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    begun.rename(folder)
+    row_before = (folder / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
+    whole = forked.run("launch.transfer_matrix", *start(indep), f"--out={folder}")
     assert whole.returncode == 0, whole.stderr
-    matrix = pd.read_csv(tmp_path / "matrix.csv")
+    return SimpleNamespace(folder=folder, row_before=row_before)
+
+
+@pytest.mark.slow
+def test_a_dry_run_counts_the_trainings_of_all_pairs(indep):
+    plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
+    assert "2 rows with 3 tasks of 2 trials: 6 trainings" in plan.stdout, plan.stderr
+
+
+@pytest.mark.slow
+def test_the_matrix_compares_each_pair_with_indep(indep, matrix):
+    table = pd.read_csv(matrix.folder / "matrix.csv")
     pairs = [
         ("pico_textures", "pico_digits"),
         ("pico_textures", "pico_textures_2"),
         ("pico_digits", "pico_textures_2"),
     ]
-    assert list(zip(matrix["source"], matrix["target"], strict=True)) == pairs
+    assert list(zip(table["source"], table["target"], strict=True)) == pairs
     errors = {record.task_id: record.error for record in Ledger(indep).of_kind(PredictRecord)}
-    assert matrix["indep_error"].tolist() == pytest.approx(
+    assert table["indep_error"].tolist() == pytest.approx(
         [errors[target] for _, target in pairs], abs=1e-6
     )
-    assert np.allclose(matrix["gain"], matrix["indep_error"] - matrix["error"], atol=2e-6)
-    read = read_matrix(tmp_path)
+    assert np.allclose(table["gain"], table["indep_error"] - table["error"], atol=2e-6)
+
+
+@pytest.mark.slow
+def test_a_matrix_is_read_with_its_domains_and_its_learner(matrix):
+    read = read_matrix(matrix.folder)
     assert (
         list(read.domains) == ["pico_textures", "pico_digits", "pico_textures_2"]
         and read.facts["learner"] == "indep"
     )
     assert read.gains.shape == (2, 2)
-    assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == row_before
-    row = Ledger(tmp_path / "from-pico_textures")
+
+
+@pytest.mark.slow
+def test_a_matrix_goes_on_elsewhere_and_keeps_the_row_that_it_had(matrix):
+    row = matrix.folder / "from-pico_textures" / "ledger.jsonl"
+    assert row.stat().st_mtime_ns == matrix.row_before
+
+
+@pytest.mark.slow
+def test_a_row_is_searched_as_indep_is_and_starts_from_the_weights_of_its_source(indep, matrix):
+    row = Ledger(matrix.folder / "from-pico_textures")
     mine = {record.task_id: record for record in Ledger(indep).of_kind(TrainRecord)}
     for record in row.of_kind(TrainRecord):
         hypers = [
             [trial.info["hyper"] for trial in r.trials] for r in (record, mine[record.task_id])
         ]
-        assert hypers[0] == hypers[1]  # the usual search
+        assert hypers[0] == hypers[1]
         assert record.trials[0].info["initialised_from"] == "pretrained"
-    other = (tmp_path / "weights" / "pico_digits.safetensors").read_bytes()
-    (tmp_path / "weights" / "pico_textures.safetensors").write_bytes(other)
-    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+
+
+@pytest.mark.slow
+def test_a_row_does_not_go_on_from_other_weights(indep, matrix, tmp_path):
+    shutil.copytree(matrix.folder, tmp_path / "matrix")
+    weights = tmp_path / "matrix" / "weights"
+    shutil.copy(weights / "pico_digits.safetensors", weights / "pico_textures.safetensors")
+    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path / 'matrix'}")
     assert refused.returncode == 2 and "another run (pretrained.digest: there " in refused.stderr, (
         refused.stderr
     )
-    facts = tmp_path / "matrix.json"
+
+
+@pytest.mark.slow
+def test_a_matrix_does_not_go_on_with_another_seed(indep, matrix, tmp_path):
+    shutil.copytree(matrix.folder, tmp_path / "matrix")
+    facts = tmp_path / "matrix" / "matrix.json"
     facts.write_text(facts.read_text().replace('"seed": 0', '"seed": 1'))
-    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path / 'matrix'}")
     assert "the matrix of another run (seed: there 1, now 0)" in refused.stderr
 
 
