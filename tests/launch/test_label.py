@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,17 +32,21 @@ def softmax(x):
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture
-def folder(tmp_path):
+def write_material(folder):
     """A pool in a file, two models' probabilities, and what is needed to label."""
     random = np.random.default_rng(0)
     labels = random.integers(CLASSES, size=120)
     images = (random.integers(0, 90, (120, 10, 10)) + 50 * labels[:, None, None]).astype(np.uint8)
-    np.savez(tmp_path / "pool.npz", images=images, labels=labels)
-    np.savez(tmp_path / "unlabelled.npz", images=images)
+    np.savez(folder / "pool.npz", images=images, labels=labels)
+    np.savez(folder / "unlabelled.npz", images=images)
     for name in "ab":
         logits = 2 * np.eye(CLASSES)[labels] + random.normal(0, 1, (120, CLASSES))
-        np.savez(tmp_path / f"{name}.npz", probabilities=softmax(logits))
+        np.savez(folder / f"{name}.npz", probabilities=softmax(logits))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_material(tmp_path)
     return tmp_path
 
 
@@ -58,28 +63,71 @@ def label(folder, session, number, labels, name="labels.csv"):
     return folder / name
 
 
-def test_a_session_of_two_models(folder):
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A session of two models after two rounds of 50 labels, and what was said on the way."""
+    folder = tmp_path_factory.mktemp("labelled")
+    write_material(folder)
     labels, session = np.load(folder / "pool.npz")["labels"], folder / "session"
     models = [f"--model={folder / 'a.npz'}", f"--model={folder / 'b.npz'}"]
     pool = f"--pool={folder / 'pool.npz'}"
     begun = command("start", *models, pool, f"--out={session}", start=forked.alone)
     assert begun.returncode == 0, begun.stderr
-    assert "120 samples, 3 classes, 2 models, loss zero_one" in begun.stdout
+    recorded, early = [], []
     for number in (1, 2):
         assert command("next", session, "--count=50").returncode == 0
-        done = command("record", label(folder, session, number, labels), f"--session={session}")
+        filled = label(folder, session, number, labels)
+        recorded.append(command("record", filled, f"--session={session}"))
+        early.append(command("status", session, "--until=1"))
+    return SimpleNamespace(
+        session=session,
+        models=models,
+        pool=pool,
+        begun=begun,
+        filled=filled,
+        recorded=recorded,
+        early=early,
+    )
+
+
+@pytest.fixture
+def session(labelled, tmp_path):
+    """A copy of the session, to be changed."""
+    return shutil.copytree(labelled.session, tmp_path / "session")
+
+
+def test_a_session_of_two_models_is_begun(labelled):
+    assert "120 samples, 3 classes, 2 models, loss zero_one" in labelled.begun.stdout
+
+
+def test_the_labels_of_each_round_are_recorded_and_counted(labelled):
+    for number, done in enumerate(labelled.recorded, start=1):
         assert done.returncode == 0, done.stderr
         assert f"50 labels recorded\n{50 * number} of 120 samples have a label" in done.stdout
-        early = command("status", session, "--until=1")
-        assert early.returncode == (number == 1), early.stdout
-        assert ("labelling may stop from 100 labels on" in early.stdout) == (number == 1)
-    again = command("record", folder / "labels.csv", f"--session={session}")
+
+
+def test_labelling_does_not_stop_before_there_are_enough_labels(labelled):
+    first, second = labelled.early
+    assert first.returncode == 1, first.stdout
+    assert "labelling may stop from 100 labels on" in first.stdout
+    assert second.returncode == 0, second.stdout
+    assert "labelling may stop from 100 labels on" not in second.stdout
+
+
+def test_labels_that_are_recorded_again_are_counted_as_before(labelled, session):
+    again = command("record", labelled.filled, f"--session={session}")
     assert "0 labels recorded, 50 as before" in again.stdout
-    narrow = command("status", session, "--until=0.001")
+
+
+def test_labelling_stops_at_an_interval_that_is_narrow_enough(labelled):
+    narrow = command("status", labelled.session, "--until=0.001")
     assert narrow.returncode == 1 and "not yet 0.001: the interval of" in narrow.stdout
-    wide = command("status", session, "--until=1")
+    wide = command("status", labelled.session, "--until=1")
     assert wide.returncode == 0 and "labelling may stop" in wide.stdout
     assert "a.npz minus" in wide.stdout
+
+
+def test_the_report_of_a_session_is_a_page_with_its_tables(session):
     page = command("report", session)
     assert page.returncode == 0, page.stderr
     assert {file.name for file in (session / "report").iterdir()} == {
@@ -89,11 +137,16 @@ def test_a_session_of_two_models(folder):
         "hardest.png",
         "calibration.csv",
     }
-    grown = command(
-        *("start", "--continue", f"--pool={folder / 'pool.npz'}", *models, f"--out={session}")
-    )
+
+
+def test_continuing_without_new_samples_is_refused(labelled, session):
+    grown = command("start", "--continue", labelled.pool, *labelled.models, f"--out={session}")
     assert grown.returncode == 2 and "120 of its 120 samples are in the session" in grown.stderr
-    swapped = command("start", "--continue", pool, *models[::-1], f"--out={session}")
+
+
+def test_continuing_with_the_models_in_another_order_is_refused(labelled, session):
+    models = labelled.models[::-1]
+    swapped = command("start", "--continue", labelled.pool, *models, f"--out={session}")
     assert swapped.returncode == 2 and "in the order of the session" in swapped.stderr
 
 
@@ -328,32 +381,42 @@ def test_simulations_continue(folder):
         assert other.returncode == 2 and "contains another study" in other.stderr
 
 
-def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
-    run = tmp_path / "run"
+@pytest.fixture(scope="module")
+def of_a_checkpoint(small_stream, tmp_path_factory):
+    """A session of a checkpoint with a folder of images, and what was said at its beginning."""
+    folder = tmp_path_factory.mktemp("checkpoint")
     done = forked.run(
         "launch.run",
         "--config=logistic_regression",
         f"--config.stream={small_stream}",
-        f"--run_dir={run}",
+        f"--run_dir={folder / 'run'}",
     )
     assert done.returncode == 0, done.stderr
     random = np.random.default_rng(1)
-    (tmp_path / "photos" / "may").mkdir(parents=True)
+    (folder / "photos" / "may").mkdir(parents=True)
     for number in range(24):
         grey = random.integers(0, 90, (9, 11)) + 50 * (number % 3)
-        place = tmp_path / "photos" / ("may" if number % 2 else ".") / f"{number}.png"
+        place = folder / "photos" / ("may" if number % 2 else ".") / f"{number}.png"
         Image.fromarray(grey.astype(np.uint8)).save(place)
-    checkpoint = sorted((run / "checkpoints").iterdir())[0]
-    session = tmp_path / "session"
+    first = sorted((folder / "run" / "checkpoints").iterdir())[0]
     begun = command(
         "start",
-        f"--model={checkpoint}",
-        f"--pool={tmp_path / 'photos'}",
-        f"--out={session}",
+        f"--model={first}",
+        f"--pool={folder / 'photos'}",
+        f"--out={folder / 'session'}",
         f"--stream={small_stream}",
     )
     assert begun.returncode == 0, begun.stderr
-    assert "24 samples, 3 classes, 1 model," in begun.stdout and "surrogate heads" in begun.stdout
+    return SimpleNamespace(session=folder / "session", begun=begun)
+
+
+def test_a_checkpoint_is_tested_on_a_folder_of_images(of_a_checkpoint):
+    said = of_a_checkpoint.begun.stdout
+    assert "24 samples, 3 classes, 1 model," in said and "surrogate heads" in said
+
+
+def test_images_of_all_its_folders_are_drawn_for_a_checkpoint(of_a_checkpoint, tmp_path):
+    session = shutil.copytree(of_a_checkpoint.session, tmp_path / "session")
     chosen = command("next", session, "--count=6")
     assert chosen.returncode == 0, chosen.stderr
     draws = json.loads((session / "draws.jsonl").read_text())["draws"]
