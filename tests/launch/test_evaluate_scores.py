@@ -6,6 +6,7 @@ import copy
 import csv
 import os
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +22,8 @@ from tests import forked
 
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"
 MODELS, SAMPLES = 20, 60  # samples of each data set
+TRIED = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
+RANDOM = ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
 
 
 def command(*words):
@@ -35,8 +38,8 @@ def refused(*words):
     return done.stderr
 
 
-@pytest.fixture
-def leaderboard(tmp_path):
+@pytest.fixture(scope="module")
+def leaderboard(tmp_path_factory):
     """A csv of F1 (0 to 100), win rate (0 to 1) and outcomes, a tenth of the cells missing."""
     random = np.random.default_rng(0)
     skill, difficulty = random.normal(size=(MODELS, 1)), random.normal(size=(1, 3 * SAMPLES))
@@ -47,7 +50,7 @@ def leaderboard(tmp_path):
         ("chat", "win rate", 0, 1, lambda p: round(p, 4)),
         ("math", "exact match", 0, 1, lambda p: int(p > 0.5)),
     )
-    path = tmp_path / "leaderboard.csv"
+    path = tmp_path_factory.mktemp("leaderboard") / "leaderboard.csv"
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["model", "dataset", "sample", "metric", "low", "high", "score"])
@@ -59,12 +62,20 @@ def leaderboard(tmp_path):
     return path
 
 
-def _add_a_model(cache, tmp_path):
-    """A copy of model m3 is asked on 40 samples: data sets of other ranges have no common mean."""
-    whole = EvaluationCache(cache)
+@pytest.fixture(scope="module")
+def board(leaderboard, tmp_path_factory):
+    """The leaderboard as a cache, and what the import said."""
+    cache = tmp_path_factory.mktemp("caches") / "board"
+    return SimpleNamespace(cache=cache, said=command("import", leaderboard, f"--cache={cache}"))
+
+
+@pytest.fixture(scope="module")
+def new_model(board, tmp_path_factory):
+    """A copy of model m3, in a csv."""
+    whole = EvaluationCache(board.cache)
     facts, row = whole.facts(), np.nan_to_num(whole.matrix(["m3"])[0], nan=0.5)
     low, high = facts.low.astype(float), facts.high.astype(float)
-    path = tmp_path / "new.csv"
+    path = tmp_path_factory.mktemp("new") / "new.csv"
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["model", "dataset", "sample", "low", "high", "score"])
@@ -75,42 +86,84 @@ def _add_a_model(cache, tmp_path):
                 else row[k] > 0.5
             )
             rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
-    add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
-    early = forked.run("launch.evaluate", *add, f"--failures={tmp_path / 'failures.csv'}")
-    assert early.returncode == 2 and "of which none is a failure" in early.stderr
-    assert "new" not in whole.models()
-    output = command(*add, "--method=random_mean")
+    squad = 100 * row[facts.dataset == "squad"].mean()  # in the range 0 to 100
+    return SimpleNamespace(path=path, squad=squad)
+
+
+@pytest.fixture(scope="module")
+def grown(board, new_model, tmp_path_factory):
+    """The board with the new model, asked on 40 samples and then on all, and what was said."""
+    cache = shutil.copytree(board.cache, tmp_path_factory.mktemp("grown") / "board")
+    words = [f"--model={new_model.path}", f"--cache={cache}", "--method=random_mean"]
+    few, complete = (command("add-model", *words, f"--budget={each}") for each in ("40", "100%"))
+    return SimpleNamespace(cache=cache, few=few, complete=complete)
+
+
+@pytest.fixture(scope="module")
+def mended(grown, tmp_path_factory):
+    """The grown board, damaged and repaired, and what the repair said."""
+    folder = tmp_path_factory.mktemp("mended")
+    damaged = EvaluationCache(shutil.copytree(grown.cache, folder / "damaged"))
+    data = bytearray(damaged.cells.path.read_bytes())
+    data[200] ^= 8
+    damaged.cells.path.write_bytes(data)
+    said = command("repair", f"--cache={folder / 'damaged'}", f"--out={folder / 'mended'}")
+    return SimpleNamespace(cache=folder / "mended", said=said)
+
+
+def test_three_metrics_of_three_data_sets_are_imported_with_holes(board):
+    assert "20 models × 180 samples, " in board.said and "cells unknown" in board.said
+    assert "squad F1: 60 samples, scores from 0 to 100" in board.said
+    assert "math exact match: 60 samples, outcomes" in board.said
+
+
+def test_stats_tell_the_range_of_each_data_set(board):
+    output = command("stats", f"--cache={board.cache}")
+    assert "squad" in output and "0 to 100" in output
+
+
+def test_a_model_without_a_failure_is_not_added_for_its_failures(board, new_model, tmp_path):
+    cache = shutil.copytree(board.cache, tmp_path / "cache")
+    words = [f"--model={new_model.path}", "--budget=40", f"--cache={cache}"]
+    early = refused("add-model", *words, f"--failures={tmp_path / 'failures.csv'}")
+    assert "of which none is a failure" in early
+    assert "new" not in EvaluationCache(cache).models()
+
+
+def test_a_model_asked_on_few_samples_has_a_mean_of_each_data_set(grown, new_model):
+    """Data sets of other ranges have no common mean."""
+    output = grown.few
     assert "  mean score 0." in output and "accuracy" not in output
     assert "its 3 data sets differ in direction or range" in output and "0 to 100" in output
     for name, asked in (("squad", 14), ("chat", 13), ("math", 13)):
         assert f"model new on {name}: {asked} of 60 cells observed" in output
     found = re.search(r"on squad: .*\n  mean score (\S+) \(95%: (\S+) to ([\d.]+)", output)
-    value, least, most = map(float, found.groups())  # in the range 0 to 100
-    assert least <= value <= most and least <= 100 * row[facts.dataset == "squad"].mean() <= most
-    complete = command(*add[:2], "--budget=100%", add[-1], "--method=random_mean")
-    squad = 100 * row[facts.dataset == "squad"].mean()
-    assert f"  mean score {squad:.4f}" in complete
-    path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
-    refused = forked.run("launch.evaluate", *add, "--method=random_mean")
-    assert refused.returncode == 2 and "has the range 0 to 100 in this cache" in refused.stderr
+    value, least, most = map(float, found.groups())
+    assert least <= value <= most and least <= new_model.squad <= most
 
 
-def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
-    cache = tmp_path / "caches" / "board"
-    output = command("import", leaderboard, f"--cache={cache}")
-    assert "20 models × 180 samples, " in output and "cells unknown" in output
-    assert "squad F1: 60 samples, scores from 0 to 100" in output
-    assert "math exact match: 60 samples, outcomes" in output
-    output = command("stats", f"--cache={cache}")
-    assert "squad" in output and "0 to 100" in output
-    _add_a_model(cache, tmp_path)
-    options = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
+def test_a_model_asked_on_all_samples_has_its_mean_itself(grown, new_model):
+    assert f"  mean score {new_model.squad:.4f}" in grown.complete
+
+
+def test_a_model_whose_scores_have_another_range_is_refused(grown, new_model, tmp_path):
+    cache, path = shutil.copytree(grown.cache, tmp_path / "cache"), tmp_path / "new.csv"
+    path.write_text(new_model.path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
+    words = [f"--model={path}", "--budget=40", f"--cache={cache}", "--method=random_mean"]
+    assert "has the range 0 to 100 in this cache" in refused("add-model", *words)
+
+
+def test_a_study_of_a_leaderboard_tries_methods_on_each_data_set(leaderboard, tmp_path):
     folder = tmp_path / "study"
-    assert "error of the mean" in command("study", leaderboard, f"--out={folder}", *options)
+    assert "error of the mean" in command("study", leaderboard, f"--out={folder}", *TRIED)
     rows = pd.read_csv(folder / "study.csv")
     assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
     assert set(rows["matrix"]) == {f"leaderboard-{name}" for name in ("squad", "chat", "math")}
-    command("metrics", f"--cache={cache}", *options)
+
+
+def test_the_report_has_the_means_of_data_sets_in_their_own_ranges(grown, tmp_path):
+    cache = shutil.copytree(grown.cache, tmp_path / "cache")
+    command("metrics", f"--cache={cache}", *TRIED)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
@@ -119,63 +172,116 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     groups = pd.read_csv(tmp_path / "out" / "evaluation_sample_groups.csv")
     assert groups["dataset"].tolist() == ["squad", "chat", "math"]
     assert groups["high"].tolist() == [100, 1, 1] and groups["mean"][0] > 1
-    command("export", tmp_path / "all.npz", f"--cache={cache}")
+
+
+def test_an_exported_cache_is_imported_as_it_was(grown, tmp_path):
+    command("export", tmp_path / "all.npz", f"--cache={grown.cache}")
     command("import", tmp_path / "all.npz", f"--cache={tmp_path / 'again'}")
-    command("merge", cache, f"--cache={tmp_path / 'merged'}")
-    whole = EvaluationCache(cache)
-    for name in ("again", "merged"):
-        np.testing.assert_equal(EvaluationCache(tmp_path / name).matrix(), whole.matrix())
+    again, whole = EvaluationCache(tmp_path / "again"), EvaluationCache(grown.cache)
+    np.testing.assert_equal(again.matrix(), whole.matrix())
+
+
+def test_a_cache_merged_into_a_new_one_is_the_same_and_intact(grown, tmp_path):
+    command("merge", grown.cache, f"--cache={tmp_path / 'merged'}")
+    merged, whole = EvaluationCache(tmp_path / "merged"), EvaluationCache(grown.cache)
+    np.testing.assert_equal(merged.matrix(), whole.matrix())
     assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("intact")
-    data = bytearray(whole.cells.path.read_bytes())
-    data[200] ^= 8
-    whole.cells.path.write_bytes(data)
-    output = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
-    assert "1 damaged part" in output
-    lost = EvaluationCache(tmp_path / "mended")
+
+
+def test_a_repaired_cache_keeps_its_data_sets(grown, mended):
+    assert "1 damaged part" in mended.said
+    lost, whole = EvaluationCache(mended.cache), EvaluationCache(grown.cache)
     assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
-    command("import", leaderboard, f"--cache={tmp_path / 'mended'}")
-    np.testing.assert_equal(lost.matrix(), EvaluationCache(tmp_path / "merged").matrix())
 
 
-def test_weights_and_methods_that_do_not_fit_are_refused_before_anything_is_written(
-    leaderboard, tmp_path
-):
-    cache, out = tmp_path / "cache", tmp_path / "study"
+def test_what_a_repair_lost_is_imported_again(leaderboard, grown, mended, tmp_path):
+    cache = shutil.copytree(mended.cache, tmp_path / "cache")
+    command("import", leaderboard, f"--cache={cache}")
+    np.testing.assert_equal(EvaluationCache(cache).matrix(), EvaluationCache(grown.cache).matrix())
+
+
+def test_weights_that_do_not_fit_are_refused_before_a_cache_is_written(leaderboard, tmp_path):
+    cache = tmp_path / "cache"
     for weights in ("squad=1,chat=1,maths=2", "squad=1", "squad=-1,chat=1,math=1"):
         said = refused("import", leaderboard, f"--dataset_weights={weights}", f"--cache={cache}")
         assert "dataset_weights: " in said and not cache.exists()
+
+
+def test_data_sets_without_a_common_mean_take_no_weights(leaderboard, tmp_path):
+    cache, out = tmp_path / "cache", tmp_path / "study"
     for words in (("import", f"--cache={cache}"), ("study", f"--out={out}", "--budgets=8")):
         said = refused(*words, leaderboard, "--dataset_weights=squad=1,chat=1,math=2")
         assert "differ in direction or range, so they have no common mean" in said
-    pairs = "--methods=random+mean,random+sort_and_search"
+    assert not out.exists()
+
+
+def test_a_method_of_outcomes_is_refused_for_scores_before_a_study_is_written(
+    leaderboard, tmp_path
+):
+    out, pairs = tmp_path / "study", "--methods=random+mean,random+sort_and_search"
     said = refused("study", leaderboard, pairs, f"--out={out}", "--budgets=8", "--seeds=1")
     assert "random+sort_and_search takes outcomes" in said and "random+mean" in said
     assert not out.exists()
 
 
-def test_data_sets_without_a_weight_do_not_join_those_that_have_one(tmp_path):
-    cache, columns = tmp_path / "cache", "model,sample,outcome,dataset"
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory):
+    """A cache of the data sets a and b, of equal weights, and a csv of c and d."""
+    folder, columns = tmp_path_factory.mktemp("weighted"), "model,sample,outcome,dataset"
     for datasets in ("ab", "cd"):
         lines = (f"m{m},{d}{i},{(m + i) % 2},{d}" for m in (0, 1) for d in datasets for i in (0, 1))
-        (tmp_path / f"{datasets}.csv").write_text("\n".join([columns, *lines]))
-    command("import", tmp_path / "ab.csv", "--dataset_weights=equal", f"--cache={cache}")
-    words = "import", tmp_path / "cd.csv", f"--cache={cache}"
+        (folder / f"{datasets}.csv").write_text("\n".join([columns, *lines]))
+    cache = folder / "cache"
+    command("import", folder / "ab.csv", "--dataset_weights=equal", f"--cache={cache}")
+    return SimpleNamespace(cache=cache, more=folder / "cd.csv")
+
+
+@pytest.fixture(scope="module")
+def joined(weighted, tmp_path_factory):
+    """The cache of all four, with weights."""
+    cache = shutil.copytree(weighted.cache, tmp_path_factory.mktemp("joined") / "cache")
+    command("import", weighted.more, f"--cache={cache}", "--dataset_weights=a=1,b=2,c=1,d=4")
+    return cache
+
+
+def test_data_sets_without_a_weight_do_not_join_those_that_have_one(weighted, tmp_path):
+    cache = shutil.copytree(weighted.cache, tmp_path / "cache")
+    words = "import", weighted.more, f"--cache={cache}"
     assert "the data sets a, b have weights in the mean, but not 'c', 'd': give" in refused(*words)
     assert "no weight for d" in refused(*words, "--dataset_weights=a=1,b=2,c=1")
     assert "'a' has two weights" in refused(*words, "--dataset_weights=a=1,a=2,b=1")
+    assert EvaluationCache(cache).shape == (2, 4)
+
+
+def test_samples_of_no_data_set_do_not_join_data_sets_with_weights(weighted, tmp_path):
+    cache = shutil.copytree(weighted.cache, tmp_path / "cache")
     (tmp_path / "none.csv").write_text("model,sample,outcome\nm0,z,1\nm1,z,0\n")
     plain = refused("import", tmp_path / "none.csv", f"--cache={cache}")
     assert "some samples have no data set: give a column `dataset`" in plain
     assert EvaluationCache(cache).shape == (2, 4)
-    command(*words, "--dataset_weights=a=1,b=2,c=1,d=4")
-    assert EvaluationCache(cache).facts().weights.sum() == 1
-    add = "add-samples", f"--samples={tmp_path / 'cd.csv'}", "--budget=1", f"--cache={cache}"
+
+
+def test_data_sets_join_with_weights_for_all(joined):
+    assert EvaluationCache(joined).facts().weights.sum() == 1
+
+
+def test_samples_that_are_complete_are_asked_of_no_model(weighted, joined, tmp_path):
+    cache = shutil.copytree(joined, tmp_path / "cache")
+    add = "add-samples", f"--samples={weighted.more}", "--budget=1", f"--cache={cache}"
     assert "4 samples: already complete: nothing to ask" in command(*add)
+
+
+def test_weights_of_data_sets_can_be_taken_away(joined, tmp_path):
+    cache = shutil.copytree(joined, tmp_path / "cache")
     EvaluationCache(cache).set_dataset_weights(None)
     assert EvaluationCache(cache).facts().dataset_weights is None
+
+
+def test_a_data_set_of_another_range_ends_the_use_of_weights(joined, tmp_path):
+    cache = shutil.copytree(joined, tmp_path / "cache")
+    EvaluationCache(cache).set_dataset_weights("equal")
     columns, lines = "model,sample,score,dataset,low,high", ["m0,e0,5,e,0,9", "m1,e0,7,e,0,9"]
     (tmp_path / "e.csv").write_text("\n".join([columns, *lines]))
-    EvaluationCache(cache).set_dataset_weights("equal")
     more = command("import", tmp_path / "e.csv", f"--cache={cache}")
     assert "its dataset_weights are no longer used" in more
     assert EvaluationCache(cache).facts().dataset_weights is None
@@ -196,24 +302,39 @@ def test_the_main_methods_are_those_that_take_the_values():
     )
 
 
-def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
+@pytest.fixture(scope="module")
+def alpaca(tmp_path_factory):
+    """A leaderboard of real scores: its file, its cache, and what the import said."""
     file = SHARED / "alpaca_eval2.npz"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
-    cache, options = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
-    assert "58 models × 805 samples, 10 cells unknown" in command(
-        "import", file, f"--cache={cache}"
-    )
-    command("study", file, f"--out={tmp_path / 'study'}", *options)
+    cache = tmp_path_factory.mktemp("alpaca") / "alpaca"
+    said = command("import", file, f"--cache={cache}")
+    return SimpleNamespace(file=file, cache=cache, said=said)
+
+
+def test_a_leaderboard_of_real_scores_is_imported_with_its_unknown_cells(alpaca):
+    assert "58 models × 805 samples, 10 cells unknown" in alpaca.said
+
+
+def test_more_samples_of_real_scores_leave_a_smaller_error(alpaca, tmp_path):
+    command("study", alpaca.file, f"--out={tmp_path / 'study'}", *RANDOM)
     rows = pd.read_csv(tmp_path / "study" / "study.csv").set_index("budget")
     assert rows["accuracy_error"][64] < rows["accuracy_error"][16] < 0.15
-    command("metrics", f"--cache={cache}", *options)
+
+
+def test_the_report_of_real_scores_has_their_mean_and_their_unknown_cells(alpaca, tmp_path):
+    cache = shutil.copytree(alpaca.cache, tmp_path / "alpaca")
+    command("metrics", f"--cache={cache}", *RANDOM)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "mean score 0.128" in page and "10 cells unknown" in page
+
+
+def test_new_samples_of_real_scores_are_asked_of_few_models(alpaca, tmp_path):
     old, new = np.split(np.arange(805), [700])
-    truth = np.load(file)
+    truth = np.load(alpaca.file)
     for name, columns in (("old", old), ("new", new)):
         arrays = {each: truth[each][:, columns] for each in ("score", "imputed")}
         models, samples = truth["models"], truth["samples"][columns]
@@ -224,55 +345,66 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
     assert "105 samples: 525 of 6,090 cells observed" in command(*add, parts)
     states = EvaluationCache(tmp_path / "parts").states()
     assert (states[:, 700:] == 2).sum() == 6090 - 525
-    refused = forked.run(
-        "launch.evaluate",
-        "study",
-        file,
-        "--methods=published",
-        "--seeds=1",
-        f"--out={tmp_path / 'refused'}",
-    )
-    assert refused.returncode == 2 and "published takes outcomes" in refused.stderr
 
 
-def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
+def test_the_published_methods_are_refused_for_real_scores(alpaca, tmp_path):
+    words = ["--methods=published", "--seeds=1", f"--out={tmp_path / 'study'}"]
+    assert "published takes outcomes" in refused("study", alpaca.file, *words)
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """A study of policies crossed with predictors: its command, its folder, and what it said."""
+    place = tmp_path_factory.mktemp("crossed")
     random = np.random.default_rng(0)
     ability, ease = random.normal(size=(24, 1)), random.normal(size=60)
     values = (ability + ease + 0.5 * random.normal(size=(24, 60)) > 0).astype(np.uint8)
     names = [f"m{i}" for i in range(24)]
     np.savez(
-        tmp_path / "board.npz",
+        place / "board.npz",
         models=names,
         samples=[f"s{k}" for k in range(60)],
         correct=values,
         dataset=np.repeat(["a", "b", "c"], 20),
     )
     years = "".join(f"{name},{2000 + i}\n" for i, name in enumerate(names))
-    (tmp_path / "models.csv").write_text(f"model,year\n{years}")
-    (tmp_path / "study.toml").write_text('budgets = [4, 8]\nseeds = 9\nhide = "1"\n')
-    folder = tmp_path / "study"
+    (place / "models.csv").write_text(f"model,year\n{years}")
+    (place / "study.toml").write_text('budgets = [4, 8]\nseeds = 9\nhide = "1"\n')
     words = [
         "study",
-        tmp_path / "board.npz",
-        f"--config={tmp_path / 'study.toml'}",
+        place / "board.npz",
+        f"--config={place / 'study.toml'}",
         "--policies=strata,mean_variance,clusters_features",
         "--predictors=mean,linear_gaussian",
-        f"--model_facts={tmp_path / 'models.csv'}",
-        f"--out={folder}",
+        f"--model_facts={place / 'models.csv'}",
         "--seeds=2",
     ]
-    said = command(*words, "--model_split=by:year")
+    said = command(*words, f"--out={place / 'study'}", "--model_split=by:year")
+    return SimpleNamespace(words=words, folder=place / "study", said=said)
+
+
+def test_policies_are_crossed_with_predictors(crossed):
+    said = crossed.said
     assert "means over 2 repetitions on one split of 1 matrix" in said
     assert "left out: clusters_features: not every sample has features" in said
     assert "left out: mean_variance+mean: policy 'mean_variance' needs" in said
     assert "the first 60% of the models by year known; hidden data sets: 1" in said
     assert "Use " in said
-    rows = pd.read_csv(folder / "study.csv")
+    rows = pd.read_csv(crossed.folder / "study.csv")
     pairs = {"strata+mean", "strata+linear_gaussian", "mean_variance+linear_gaussian"}
     assert set(rows["method"]) == pairs and len(rows) == 3 * 2 * 2 and (rows["flops"] > 0).all()
-    assert (folder / "board.pdf").is_file()
-    assert 'model_split: there "by:year", now ""' in refused(*words)
-    assert forked.run("launch.report", folder, f"--out={tmp_path / 'out'}").returncode == 0
+    assert (crossed.folder / "board.pdf").is_file()
+
+
+def test_a_study_does_not_go_on_with_another_split_of_the_models(crossed, tmp_path):
+    folder = shutil.copytree(crossed.folder, tmp_path / "study")
+    said = refused(*crossed.words, f"--out={folder}")
+    assert 'model_split: there "by:year", now ""' in said
+
+
+def test_the_report_shows_policies_crossed_with_predictors(crossed, tmp_path):
+    done = forked.run("launch.report", crossed.folder, f"--out={tmp_path / 'out'}")
+    assert done.returncode == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Methods of evaluation" in page and "study_crossing_1_1" in page
     assert len(pd.read_csv(tmp_path / "out" / "study_cells.csv")) == 6
@@ -319,20 +451,47 @@ def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
     assert f"--config=experiments/studies/{name}.toml" in path.read_text()
 
 
-@pytest.mark.slow
-def test_a_method_is_chosen_and_fitted_beforehand(leaderboard, tmp_path):
-    cache, mixed = tmp_path / "cache", tmp_path / "mixed"
-    command("import", leaderboard, f"--cache={mixed}")
-    told = refused("fit", "--budget=12", f"--cache={mixed}")
-    assert "its 3 data sets differ in direction or range" in told
+@pytest.fixture(scope="module")
+def fitted(leaderboard, tmp_path_factory):
+    """The leaderboard in one range as a cache with a chosen method that is fitted, the command, and
+    what it said.
+    """
+    place = tmp_path_factory.mktemp("fitted")
     table = pd.read_csv(leaderboard)
     table["score"] /= table["high"]
-    table.assign(high=1, metric="score").to_csv(leaderboard, index=False)
-    command("import", leaderboard, f"--cache={cache}")
-    what = ["--budget=12", f"--cache={cache}"]
-    said = command("fit", *what, "--choice_flops=1e11")
-    assert "chosen for these known models and this budget: it" in said
-    assert "is fitted for a budget of 12" in said and "strata+mean 0." in said
-    assert said == command("fit", *what, "--choice_flops=1e11")
-    assert "linear_gaussian is fitted" in command("fit", *what, "--method=linear_gaussian")
-    assert "'guess'" in refused("fit", *what, "--method=guess")
+    table.assign(high=1, metric="score").to_csv(place / "leaderboard.csv", index=False)
+    cache = place / "cache"
+    command("import", place / "leaderboard.csv", f"--cache={cache}")
+    words = ["fit", "--budget=12", "--choice_flops=1e11"]
+    return SimpleNamespace(cache=cache, words=words, said=command(*words, f"--cache={cache}"))
+
+
+@pytest.mark.slow
+def test_no_method_is_fitted_where_data_sets_have_no_common_mean(board):
+    told = refused("fit", "--budget=12", f"--cache={board.cache}")
+    assert "its 3 data sets differ in direction or range" in told
+
+
+@pytest.mark.slow
+def test_a_method_is_chosen_and_fitted_beforehand(fitted):
+    assert "chosen for these known models and this budget: it" in fitted.said
+    assert "is fitted for a budget of 12" in fitted.said and "strata+mean 0." in fitted.said
+
+
+@pytest.mark.slow
+def test_a_method_that_is_chosen_again_is_told_in_the_same_words(fitted, tmp_path):
+    cache = shutil.copytree(fitted.cache, tmp_path / "cache")
+    assert fitted.said == command(*fitted.words, f"--cache={cache}")
+
+
+@pytest.mark.slow
+def test_a_method_that_is_named_is_fitted(fitted, tmp_path):
+    cache = shutil.copytree(fitted.cache, tmp_path / "cache")
+    what = ["fit", "--budget=12", f"--cache={cache}"]
+    assert "linear_gaussian is fitted" in command(*what, "--method=linear_gaussian")
+
+
+@pytest.mark.slow
+def test_a_method_that_is_not_known_is_not_fitted(fitted):
+    what = ["fit", "--budget=12", f"--cache={fitted.cache}"]
+    assert "'guess'" in refused(*what, "--method=guess")
