@@ -3,9 +3,12 @@ tracebacks.
 """
 
 import csv
+import functools
 import io
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,34 +18,36 @@ from tests import forked
 from tests.datasets.archives.making import idx, write_gz
 
 ROOT = Path(__file__).resolve().parents[2]
+NEW = ["--task=mine", "--year=2024"]
+
+
+def run(place, *words, status=0, start=forked.run):
+    """Runs a command with a data root and a shared folder in `place`; returns what it said."""
+    environment = os.environ | {
+        "NEVIS_STREAM_DATA": str(place / "data"),
+        "NEVIS_STREAM_SHARED": str(place / "shared"),
+        "TFDS_DATA_DIR": str(place / "tfds"),
+    }
+    done = start("launch.data", *words, cwd=ROOT, env=environment)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if not status or "error:" not in done.stderr else done.stderr
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Runs a command with a data root and a shared folder of the test's own."""
-
-    def run(*words, status=0, start=forked.run):
-        environment = os.environ | {
-            "NEVIS_STREAM_DATA": str(tmp_path / "data"),
-            "NEVIS_STREAM_SHARED": str(tmp_path / "shared"),
-            "TFDS_DATA_DIR": str(tmp_path / "tfds"),
-        }
-        done = start("launch.data", *words, cwd=ROOT, env=environment)
-        assert "Traceback" not in done.stderr, done.stderr
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout if not status or "error:" not in done.stderr else done.stderr
-
-    return run
+    """Runs a command with folders of the test's own."""
+    return functools.partial(run, tmp_path)
 
 
-@pytest.fixture
-def pictures(tmp_path):
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
     """An .npz with 3 classes, of which two test images are copies of training images."""
     random = np.random.RandomState(0)
     images = random.randint(0, 255, (80, 10, 12, 3), dtype=np.uint8)
     images[60:62] = images[:2]
     labels = np.arange(80) % 3
-    path = tmp_path / "mine.npz"
+    path = tmp_path_factory.mktemp("pictures") / "mine.npz"
     np.savez(
         path,
         images_train=images[:60],
@@ -51,6 +56,27 @@ def pictures(tmp_path):
         labels_test=labels[60:],
     )
     return path
+
+
+@pytest.fixture(scope="module")
+def imported(pictures, tmp_path_factory):
+    """A place where the pictures are a new task, and what the import said."""
+    place = tmp_path_factory.mktemp("imported")
+    return SimpleNamespace(place=place, said=run(place, "import", pictures, *NEW, "--domain=noise"))
+
+
+@pytest.fixture
+def own_copy(imported, tmp_path):
+    """The data root of the test, with the new task."""
+    return shutil.copytree(imported.place / "data", tmp_path / "data")
+
+
+@pytest.fixture
+def damaged(own_copy):
+    """The same, with facts of the task altered since it was imported."""
+    (kept,) = (own_copy / "local/mine").glob("*/prepared.json")
+    kept.write_text(kept.read_text().replace("noise", "voice"))
+    return own_copy
 
 
 def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
@@ -95,9 +121,12 @@ def test_list_tells_of_other_classes_than_the_published_ones(data, tmp_path):
     )
 
 
-def test_the_way_of_a_new_task(data, pictures, tmp_path):
+def test_an_import_of_a_new_task_needs_its_year(data, pictures):
     assert "If the task is new, give its year" in data("import", pictures, "--task=mine", status=2)
-    output = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
+
+
+def test_an_import_says_what_it_understood_and_what_it_left_out(imported):
+    output = imported.said
     assert "mine: understood as 80 images (train 60, test 20) of 3 classes, single_label" in output
     assert "mine: left out: nothing" in output
     assert (
@@ -109,23 +138,37 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
         " (0 of them had different labels)" in output
     )
     assert "next: python -m launch.data show mine\n" in output
-    again = data(
-        "import", pictures, "--task=mine", "--year=2024", f"--data_dir={tmp_path / 'data'}"
-    )
+
+
+def test_a_second_import_replaces_the_first_one(data, pictures, own_copy):
+    again = data("import", pictures, *NEW, f"--data_dir={own_copy}")
     assert "mine: replaces the data set of that name that was imported before (train 40" in again
-    assert f"next: python -m launch.data show mine --data_dir={tmp_path / 'data'}\n" in again
-    (kept,) = (tmp_path / "data/local/mine").glob("*/prepared.json")
-    kept.write_text(kept.read_text().replace("unstated", "voice"))
-    damaged = data("show", "mine", status=2)
-    assert "has changed" in damaged and "launch.data import FILE --task=mine.\n" in damaged
-    again = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
+    assert f"next: python -m launch.data show mine --data_dir={own_copy}\n" in again
+
+
+@pytest.mark.usefixtures("damaged")
+def test_a_task_whose_facts_have_changed_is_to_be_imported_again(data):
+    said = data("show", "mine", status=2)
+    assert "has changed" in said and "launch.data import FILE --task=mine.\n" in said
+
+
+@pytest.mark.usefixtures("damaged")
+def test_an_import_replaces_a_damaged_task_by_an_intact_one(data, pictures):
+    again = data("import", pictures, *NEW, "--domain=noise")
     assert "that was imported before (damaged)" in again
     assert "mine (local): intact" in data("verify")
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_a_task_is_shown_with_a_sheet_of_its_images(data, tmp_path):
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown
     sheet = Image.open(tmp_path / "sheets/mine.png")
     assert sheet.size == (12 * 64, 3 * 64)
-    (record,) = tmp_path.glob("data/local/mine/1.0.0/mine-test.array_record-*")
+
+
+def test_verify_names_the_file_whose_content_has_changed(data, own_copy):
+    (record,) = own_copy.glob("local/mine/1.0.0/mine-test.array_record-*")
     record.write_bytes(record.read_bytes()[:-1] + b"x")
     output = data("verify", "--task=mine", status=1)
     assert f"{record}: its content has changed" in output and "mine (local): DAMAGED" in output
@@ -170,9 +213,14 @@ def test_prepare_says_so_where_nothing_needs_it(data, stream):
     assert f"Nothing to prepare: the tasks of {stream} are read from where they are." in output
 
 
-def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A place where three data sets were to be prepared, of which two cannot be, and what was
+    said.
+    """
+    place = tmp_path_factory.mktemp("prepared")
     random = np.random.RandomState(0)
-    (tmp_path / "mnist").mkdir()
+    (place / "mnist").mkdir()
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     arrays = (
         random.randint(0, 255, (40, 28, 28)),
@@ -181,21 +229,34 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         np.arange(20) % 10,
     )
     for name, array in zip(names, arrays, strict=True):
-        write_gz(tmp_path / f"mnist/{name}-ubyte.gz", idx(array))
-    (tmp_path / "semeion.data").write_text("1 2 3\n")
-    output = data(
+        write_gz(place / f"mnist/{name}-ubyte.gz", idx(array))
+    (place / "semeion.data").write_text("1 2 3\n")
+    said = run(
+        place,
         "prepare",
         "--task=not_mnist,semeion,mnist",
-        f"--from={tmp_path}",
+        f"--from={place}",
         "--offline",
         "--unverified",
         "--jobs=2",
         status=1,
     )
+    return SimpleNamespace(place=place, said=said)
+
+
+def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(prepared):
+    output = prepared.said
     assert "1 of 3 data sets are ready" in output and "Not ready, and what to do:" in output
     assert "not_mnist: notmnist.zip" in output and "log in to Kaggle" in output
     assert "semeion:" in output and "rows of 3 numbers" in output
-    assert "mnist (published): intact" in data("verify")
+
+
+def test_a_data_set_is_intact_though_others_could_not_be_prepared(prepared):
+    assert "mnist (published): intact" in run(prepared.place, "verify")
+
+
+def test_a_second_task_of_a_prepared_data_set_is_ready(data, prepared, tmp_path):
+    shutil.copytree(prepared.place / "data", tmp_path / "data")
     output = data("prepare", "--task=mnist_2", "--offline")
     assert "1 of 1 data sets are ready" in output and "Ready: mnist" in output
 
