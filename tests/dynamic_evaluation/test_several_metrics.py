@@ -1,6 +1,7 @@
 """Several metrics of one prompt cost one query, and each estimate holds for any model."""
 
 import itertools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -40,6 +41,11 @@ def board(tmp_path_factory):
     return de.read_board(_write(tmp_path_factory.mktemp("board") / "board.csv", range(12)))
 
 
+def column(sample):
+    """The column of a sample in the matrices."""
+    return int(sample.removeprefix("quiz/"))
+
+
 def test_one_query_is_asked_for_both_metrics(board, tmp_path):
     cache = EvaluationCache(tmp_path / "c", create=True)
     cache.merge(board.cache)
@@ -68,8 +74,8 @@ def test_python_asks_each_prompt_once(board):
 
     def answer(prompts):
         asked.extend(prompts)
-        rows = [int(prompt.removeprefix("quiz/")) for prompt in prompts]
-        return [{"exact_match": EXACT[13, k], "f1": F1[13, k], "bleu": 0.5} for k in rows]
+        columns = map(column, prompts)
+        return [{"exact_match": EXACT[13, k], "f1": F1[13, k], "bleu": 0.5} for k in columns]
 
     found = de.evaluate_metrics(board, answer, 16, "random_mean")
     assert len(asked) == len(set(asked)) == 16
@@ -95,60 +101,94 @@ def test_a_prompt_without_one_metric_is_replaced(board):
     assert all((each.observed, each.failed) == (16, 1) for each in found.values())
 
 
-def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp_path):
-    """It is what is estimated where all metrics are told at once."""
-    boards = {"exact_match": EXACT, "f1": F1}
-    for name, values in boards.items():
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory):
+    """A board of each metric, with the samples of f1 in another order."""
+    folder, found = tmp_path_factory.mktemp("boards"), {}
+    for name, values, top in (("exact_match", EXACT, 1), ("f1", F1, 100)):
         lines = ["model,dataset,sample,metric,low,high,score"]
         for i in range(12):
-            order = reversed(range(40)) if name == "f1" else range(40)  # columns in another order
-            top = 100 if name == "f1" else 1
+            order = reversed(range(40)) if name == "f1" else range(40)
             lines += [f"m{i},quiz,{k},{name},0,{top},{values[i, k]}" for k in order]
-        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
-        boards[name] = de.read_board(tmp_path / f"{name}.csv")
-    session = de.Session.start(
-        tmp_path / "s", boards["exact_match"], budget=12, method="model_assisted", models=["m13"]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        found[name] = de.read_board(folder / f"{name}.csv")
+    return found
+
+
+def begin(folder, boards):
+    return de.Session.start(
+        folder, boards["exact_match"], budget=12, method="model_assisted", models=["m13"]
     )
 
-    def row(sample):
-        return int(sample.removeprefix("quiz/"))
 
-    with pytest.raises(BadInput, match="12 answers are needed first"):
-        de.estimate_metric(session, boards["f1"], {})
-    asked, rounds = [], 0
+@pytest.fixture(scope="module")
+def told(boards, tmp_path_factory):
+    """A session that was told one metric, logs of the other one, its values, and their estimate."""
+    folder = tmp_path_factory.mktemp("told")
+    session, given, rounds = begin(folder / "session", boards), {}, 0
     for ids in session:
-        asked += ids
-        values = {row(sample): float(F1[13, row(sample)]) for sample in ids}
-        write(tmp_path / "out", values, model="m13", metric="f1", date=f"2024-06-28T0{rounds}-00")
+        values = {column(sample): float(F1[13, column(sample)]) for sample in ids}
+        write(folder / "logs", values, model="m13", metric="f1", date=f"2024-06-28T0{rounds}-00")
         rounds += 1
-        session.tell({sample: int(EXACT[13, row(sample)]) for sample in ids})
-    assert rounds == 2  # each start of a harness leaves a log
-    given = {sample: F1[13, row(sample)] for sample in asked}
-    found = de.estimate_metric(session, boards["f1"], given)
-    assert found.holds_for == ANY_MODEL and found.observed == 12
-    lines = [f"m13,quiz,{row(sample)},f1,0,100,{value}" for sample, value in given.items()]
-    logs = tmp_path / "new.csv"
-    logs.write_text("\n".join(["model,dataset,sample,metric,low,high,score", *lines]) + "\n")
-    for path in (logs, tmp_path / "out"):
-        again = de.estimate_metric(session, boards["f1"], path, value_range=(0, 100))
-        assert (again.low, again.high) == pytest.approx((found.low, found.high))
+        session.tell({sample: int(EXACT[13, column(sample)]) for sample in ids})
+        given |= {sample: F1[13, column(sample)] for sample in ids}
+    return SimpleNamespace(
+        session=session,
+        rounds=rounds,
+        logs=folder / "logs",
+        given=given,
+        found=de.estimate_metric(session, boards["f1"], given),
+    )
 
+
+def test_a_session_that_is_not_done_gives_no_other_metric(boards, tmp_path):
+    with pytest.raises(BadInput, match="12 answers are needed first"):
+        de.estimate_metric(begin(tmp_path / "s", boards), boards["f1"], {})
+
+
+def test_a_session_of_one_metric_gives_another_one_for_any_model(told):
+    assert told.found.holds_for == ANY_MODEL and told.found.observed == 12
+
+
+def test_the_other_metric_is_read_from_a_csv(boards, told, tmp_path):
+    lines = [f"m13,quiz,{column(sample)},f1,0,100,{value}" for sample, value in told.given.items()]
+    path = tmp_path / "new.csv"
+    path.write_text("\n".join(["model,dataset,sample,metric,low,high,score", *lines]) + "\n")
+    again = de.estimate_metric(told.session, boards["f1"], path, value_range=(0, 100))
+    assert (again.low, again.high) == pytest.approx((told.found.low, told.found.high))
+
+
+def test_the_other_metric_is_read_from_the_logs_of_each_start_of_a_harness(boards, told):
+    assert told.rounds == 2
+    again = de.estimate_metric(told.session, boards["f1"], told.logs, value_range=(0, 100))
+    assert (again.low, again.high) == pytest.approx((told.found.low, told.found.high))
+
+
+def test_the_other_metric_is_estimated_as_where_all_are_told_at_once(board, told):
     def answer(prompts):
-        return [{"exact_match": EXACT[13, row(each)], "f1": F1[13, row(each)]} for each in prompts]
+        return [
+            {"exact_match": EXACT[13, column(each)], "f1": F1[13, column(each)]} for each in prompts
+        ]
 
     both = de.evaluate_metrics(board, answer, 12)["f1"]
     assert (both.value, both.low, both.high) == pytest.approx(
-        (found.value, found.low, found.high), rel=1e-3
+        (told.found.value, told.found.low, told.found.high), rel=1e-3
     )
+
+
+def test_answers_of_another_model_of_the_session_are_refused(boards, tmp_path):
     two = de.Session.start(
         tmp_path / "t", boards["exact_match"], 12, method="random_mean", models=["m12", "m13"]
     )
     write(tmp_path / "told", [1], model="m13", metric="exact_match")
     with pytest.raises(BadInput, match="'m13', another model of this session"):
         read_told_answers(two, tmp_path / "told", "m12")
-    given.popitem()
+
+
+def test_a_sample_without_the_other_metric_is_refused(boards, told):
+    few = dict(list(told.given.items())[:-1])
     with pytest.raises(BadInput, match="no value of the other metric"):
-        de.estimate_metric(session, boards["f1"], given)
+        de.estimate_metric(told.session, boards["f1"], few)
 
 
 def _fitted(values, seed):
