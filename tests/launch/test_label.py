@@ -150,128 +150,219 @@ def test_continuing_with_the_models_in_another_order_is_refused(labelled, sessio
     assert swapped.returncode == 2 and "in the order of the session" in swapped.stderr
 
 
-def test_continuing_with_other_settings_is_refused(folder):
-    words = [f"--model={folder / 'a.npz'}", f"--out={folder / 'session'}", "--classes=a,b,c"]
-    assert command("start", *words, f"--pool={folder / 'pool.npz'}").returncode == 0
+CONTINUE = ["start", "--continue", "--pool=more.npz:more", "--classes=a,b,c"]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """A folder with a session of named classes and with samples to be added to it."""
+    folder = tmp_path_factory.mktemp("named")
+    write_material(folder)
+    words = ["--model=a.npz", "--pool=pool.npz", "--classes=a,b,c", "--out=session"]
+    begun = command("start", *words, cwd=folder)
+    assert begun.returncode == 0, begun.stderr
     with np.load(folder / "pool.npz") as arrays:
         np.savez(folder / "more.npz", images_more=arrays["images"])
-    words += ["--continue", f"--pool={folder / 'more.npz'}:more"]
-    for flag, used in {
-        "--loss=cross_entropy": "zero_one",
-        "--rule=bald": "rms_loss",
-        "--uniform=0.3": "0.5",
-        "--seed=3": "0",
-        "--surrogate=heads": "tested_model",
-        "--classes=a,c,b": "a,b,c",
-    }.items():
-        other = command("start", *words, flag)
-        assert other.returncode == 2, other.stdout
-        assert f"{flag}: the session was begun with {used}, and" in other.stderr
-    grown = command("start", *words, "--uniform=0.5", "--seed=0")
-    assert grown.returncode == 0, grown.stderr
-    assert "120 samples added, 240 now" in grown.stdout
-    assert "if that is wrong, delete" in grown.stdout
-    shutil.rmtree(folder / "session" / "generation-1")  # as it says
-    again = command("start", *words)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grown(named, tmp_path_factory):
+    """The same session after the samples were added, and what was said."""
+    session = shutil.copytree(named / "session", tmp_path_factory.mktemp("grown") / "session")
+    words = ["--model=a.npz", "--uniform=0.5", "--seed=0", f"--out={session}"]
+    done = command(*CONTINUE, *words, cwd=named)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(session=session, said=done.stdout)
+
+
+@pytest.mark.parametrize(
+    "flag,used",
+    [
+        ("--loss=cross_entropy", "zero_one"),
+        ("--rule=bald", "rms_loss"),
+        ("--uniform=0.3", "0.5"),
+        ("--seed=3", "0"),
+        ("--surrogate=heads", "tested_model"),
+        ("--classes=a,c,b", "a,b,c"),
+    ],
+)
+def test_continuing_with_other_settings_is_refused(named, tmp_path, flag, used):
+    session = shutil.copytree(named / "session", tmp_path / "session")
+    other = command(*CONTINUE, "--model=a.npz", flag, f"--out={session}", cwd=named)
+    assert other.returncode == 2, other.stdout
+    assert f"{flag}: the session was begun with {used}, and" in other.stderr
+
+
+def test_a_session_continues_with_its_settings_and_new_samples(grown):
+    assert "120 samples added, 240 now" in grown.said
+
+
+def test_samples_that_were_added_can_be_deleted_and_added_again(named, grown, tmp_path):
+    session = shutil.copytree(grown.session, tmp_path / "session")
+    assert f"if that is wrong, delete {grown.session / 'generation-1'}" in grown.said
+    shutil.rmtree(session / "generation-1")
+    again = command(*CONTINUE, "--model=a.npz", f"--out={session}", cwd=named)
     assert again.returncode == 0 and "120 samples added, 240 now" in again.stdout, again.stderr
-    shutil.rmtree(folder / "session" / "generation-1")
-    values = np.load(folder / "a.npz")["probabilities"]
-    np.savez(folder / "other.npz", probabilities=values[:, ::-1], classes=["c", "b", "a"])
-    grown = command("start", f"--model={folder / 'other.npz'}", *words[1:])
-    assert grown.returncode == 0, grown.stderr
-    session = Session(folder / "session")
-    new = session.pool_parts[1]
+
+
+def test_new_probabilities_are_brought_into_the_order_of_the_sessions_classes(named, tmp_path):
+    session = shutil.copytree(named / "session", tmp_path / "session")
+    values = np.load(named / "a.npz")["probabilities"]
+    other = tmp_path / "other.npz"
+    np.savez(other, probabilities=values[:, ::-1], classes=["c", "b", "a"])
+    done = command(*CONTINUE, f"--model={other}", f"--out={session}", cwd=named)
+    assert done.returncode == 0, done.stderr
+    new = Session(session).pool_parts[1]
     assert np.array_equal(new.data.predictions, values)  # what the surrogate starts from
     assert np.array_equal(new.predictions[0], values)
 
 
-def test_a_folder_of_photographs_is_found_from_everywhere(folder):
-    """`next` reads the chosen files alone: one that is not chosen may be damaged since."""
+def draw_photos(folder):
+    """Begins a session with a folder of photographs and draws 5 from elsewhere."""
+    write_material(folder)
     (folder / "photos").mkdir()
     for number in range(120):
         Image.new("L", (12, 9), number).save(folder / "photos" / f"{number:03d}.png")
-    words = ["--model=a.npz", "--pool=photos", "--out=session"]
-    assert command("start", *words, cwd=folder).returncode == 0
-    assert command("start", *words, "--uniform=0", "--out=other", cwd=folder).returncode == 0
-    (folder / "elsewhere").mkdir()
-    session, elsewhere = folder / "session", {"cwd": folder / "elsewhere"}
-    done = command("next", session, "--count=5", **elsewhere)
-    assert done.returncode == 0, done.stderr
-    same = ["--model=../a.npz", "--pool=../photos", "--out=../session"]
-    begun = command("start", *same, **elsewhere)
+    begun = command("start", "--model=a.npz", "--pool=photos", "--out=session", cwd=folder)
     assert begun.returncode == 0, begun.stderr
-    assert "│ a.npz " in command("status", "session", cwd=folder).stdout
-    drawn = json.loads((session / "draws.jsonl").read_text())["draws"][0]["samples"]
-    ids = json.loads((session / "generation-0" / "ids.json").read_text())["ids"]
-    for place, name in enumerate(ids):
-        if place not in drawn:
-            (folder / "photos" / name).write_bytes(b"no image")
-    assert command("next", session, "--count=5").returncode == 0
-    replaced = folder / "photos" / ids[drawn[0]]
-    Image.new("L", (12, 9), 200).save(replaced)
-    done = command("next", session, "--count=5")
+    (folder / "elsewhere").mkdir()
+    done = command("next", "../session", "--count=5", cwd=folder / "elsewhere")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def photographed(tmp_path_factory):
+    """A folder of such a session."""
+    folder = tmp_path_factory.mktemp("photographed")
+    draw_photos(folder)
+    return folder
+
+
+def drawn_photos(folder):
+    """The names of the photographs that were drawn."""
+    rows = json.loads((folder / "session" / "draws.jsonl").read_text())["draws"][0]["samples"]
+    ids = json.loads((folder / "session" / "generation-0" / "ids.json").read_text())["ids"]
+    return [ids[row] for row in rows]
+
+
+def test_a_folder_of_photographs_is_found_from_everywhere(photographed):
+    assert len(drawn_photos(photographed)) == 5
+
+
+def test_a_session_is_the_same_by_other_paths_to_its_files(photographed):
+    words = ["--model=../a.npz", "--pool=../photos", "--out=../session"]
+    begun = command("start", *words, cwd=photographed / "elsewhere")
+    assert begun.returncode == 0, begun.stderr
+
+
+def test_a_model_is_shown_by_the_name_of_its_file(photographed):
+    assert "│ a.npz " in command("status", "session", cwd=photographed).stdout
+
+
+def test_a_session_may_draw_no_sample_uniformly(photographed, tmp_path):
+    words = ["--model=a.npz", "--pool=photos", "--uniform=0", f"--out={tmp_path / 'other'}"]
+    begun = command("start", *words, cwd=photographed)
+    assert begun.returncode == 0, begun.stderr
+
+
+def test_photographs_that_are_not_drawn_may_be_damaged(tmp_path):
+    draw_photos(tmp_path)
+    drawn = drawn_photos(tmp_path)
+    for photo in (tmp_path / "photos").iterdir():
+        if photo.name not in drawn:
+            photo.write_bytes(b"no image")
+    done = command("next", tmp_path / "session", "--count=5")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_drawn_photograph_that_was_replaced_is_refused(tmp_path):
+    draw_photos(tmp_path)
+    replaced = drawn_photos(tmp_path)[0]
+    Image.new("L", (12, 9), 200).save(tmp_path / "photos" / replaced)
+    done = command("next", tmp_path / "session", "--count=5")
     assert done.returncode == 2
-    assert f"sample '{replaced.name}' is another image than when the session" in done.stderr
-    (folder / "photos").rename(folder / "moved")
-    done = command("next", session, "--count=5")
+    assert f"sample '{replaced}' is another image than when the session" in done.stderr
+
+
+def test_photographs_that_were_moved_are_missed(tmp_path):
+    draw_photos(tmp_path)
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    done = command("next", tmp_path / "session", "--count=5")
     assert done.returncode == 2 and "its pool cannot be read" in done.stderr
 
 
-def natural_photos(folder):
-    """Names of 120 photos, img0.png to img119.png, their labels, and probabilities, in order."""
+@pytest.fixture(scope="module")
+def natural(tmp_path_factory):
+    """A folder of 120 photos, img0.png to img119.png, with their probabilities in this order and,
+    in files with ids, in another one.
+    """
+    folder = tmp_path_factory.mktemp("natural")
     random = np.random.default_rng(4)
     labels = random.integers(CLASSES, size=120)
     (folder / "photos").mkdir()
     for number in range(120):
         Image.new("L", (12, 9), number).save(folder / "photos" / f"img{number}.png")
-    logits = 3 * np.eye(CLASSES)[labels] + random.normal(0, 1, (120, CLASSES))
+    values = softmax(3 * np.eye(CLASSES)[labels] + random.normal(0, 1, (120, CLASSES)))
     names = [f"img{number}.png" for number in range(120)]
-    return names, labels, softmax(logits)
-
-
-def predicted(session):
-    """The most probable class of each sample, by id."""
-    about = json.loads((session / "generation-0" / "ids.json").read_text())
-    rows = np.load(session / "generation-0" / "models.npy")[0]
-    return dict(zip(about["ids"], rows.argmax(1).tolist(), strict=True))
-
-
-def test_probabilities_belong_to_the_samples_that_their_ids_name(folder):
-    names, _, values = natural_photos(folder)
-    right = dict(zip(names, values.argmax(1).tolist(), strict=True))
+    order = np.random.default_rng(5).permutation(120)
+    lines = [f"{names[i]},{','.join(map(str, values[i]))}\n" for i in order]
     np.savez(folder / "bare.npz", probabilities=values)
-    bare = command("start", "--model=bare.npz", "--pool=photos", "--out=s", cwd=folder)
+    np.savez(folder / "ids.npz", probabilities=values[order], samples=np.array(names)[order])
+    for name, head, rows in (
+        ("ids", "owl,cat,dog", lines),
+        ("other", "dog,owl,cat", lines),
+        ("few", "owl,cat,dog", [line for line in lines if not line.startswith("img7.")]),
+        ("twice", "owl,cat,dog", [*lines, lines[0]]),
+        ("words", "owl,cat,dog", [lines[0], "img1.png,1,0\n"]),
+        ("ages", "old,cat,dog", lines),
+    ):
+        (folder / f"{name}.csv").write_text(f"sample,{head}\n" + "".join(rows))
+    best = dict(zip(names, values.argmax(1).tolist(), strict=True))
+    return SimpleNamespace(folder=folder, best=best)
+
+
+def start_natural(natural, out, *files):
+    models = [f"--model={file}" for file in files]
+    return command("start", *models, "--pool=photos", f"--out={out}", cwd=natural.folder)
+
+
+def test_probabilities_without_ids_are_refused_where_samples_have_two_orders(natural, tmp_path):
+    bare = start_natural(natural, tmp_path / "s", "bare.npz")
     assert bare.returncode == 2
     assert "two orders: 'img10.png' or 'img2.png' may come first" in bare.stderr
-    order = np.random.default_rng(5).permutation(120)
-    np.savez(folder / "ids.npz", probabilities=values[order], samples=np.array(names)[order])
-    lines = [f"{names[i]},{','.join(map(str, values[i]))}\n" for i in order]
-    (folder / "ids.csv").write_text("sample,owl,cat,dog\n" + "".join(lines))
-    for file in ("ids.npz", "ids.csv"):
-        done = command("start", f"--model={file}", "--pool=photos", f"--out={file}.s", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        assert predicted(folder / f"{file}.s") == right
-    settings = json.loads((folder / "ids.csv.s" / "session.json").read_text())
+
+
+@pytest.mark.parametrize("file", ["ids.npz", "ids.csv"])
+def test_probabilities_belong_to_the_samples_that_their_ids_name(natural, tmp_path, file):
+    done = start_natural(natural, tmp_path / "s", file)
+    assert done.returncode == 0, done.stderr
+    about = json.loads((tmp_path / "s" / "generation-0" / "ids.json").read_text())
+    rows = np.load(tmp_path / "s" / "generation-0" / "models.npy")[0]
+    assert dict(zip(about["ids"], rows.argmax(1).tolist(), strict=True)) == natural.best
+
+
+def test_columns_of_several_models_are_joined_by_the_first_ones_classes(natural, tmp_path):
+    done = start_natural(natural, tmp_path / "s", "ids.csv", "other.csv")
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((tmp_path / "s" / "session.json").read_text())
     assert settings["classes"] == ["owl", "cat", "dog"]
-    (folder / "other.csv").write_text("sample,dog,owl,cat\n" + "".join(lines))
-    both = ["--model=ids.csv", "--model=other.csv"]
-    assert command("start", *both, "--pool=photos", "--out=two", cwd=folder).returncode == 0
-    rows = np.load(folder / "two" / "generation-0" / "models.npy")
+    rows = np.load(tmp_path / "s" / "generation-0" / "models.npy")
     assert np.array_equal(rows[1], rows[0][:, [1, 2, 0]])
-    few = [line for line in lines if not line.startswith("img7.")]
-    (folder / "few.csv").write_text("sample,owl,cat,dog\n" + "".join(few))
-    (folder / "twice.csv").write_text("sample,owl,cat,dog\n" + "".join([*lines, lines[0]]))
-    (folder / "words.csv").write_text("sample,owl,cat,dog\n" + lines[0] + "img1.png,1,0\n")
-    (folder / "ages.csv").write_text("sample,old,cat,dog\n" + "".join(lines))
-    for words, message in {
-        ("few.csv",): "has no sample 'img7.png'; 1 of 120 samples of the pool are missing",
-        ("twice.csv",): "is there twice",
-        ("words.csv",): "words.csv, line 3: ",
-        ("ids.csv", "ages.csv"): "ages.csv: the model has no class 'owl'",
-    }.items():
-        models = [f"--model={word}" for word in words]
-        wrong = command("start", *models, "--pool=photos", "--out=s", cwd=folder)
-        assert wrong.returncode == 2 and message in wrong.stderr, wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "files,message",
+    [
+        (["few.csv"], "has no sample 'img7.png'; 1 of 120 samples of the pool are missing"),
+        (["twice.csv"], "is there twice"),
+        (["words.csv"], "words.csv, line 3: "),
+        (["ids.csv", "ages.csv"], "ages.csv: the model has no class 'owl'"),
+    ],
+)
+def test_a_table_of_other_samples_or_classes_is_refused(natural, tmp_path, files, message):
+    wrong = start_natural(natural, tmp_path / "s", *files)
+    assert wrong.returncode == 2 and message in wrong.stderr, wrong.stderr
 
 
 def test_ids_are_joined_in_one_form(folder):
@@ -288,97 +379,160 @@ def test_rows_without_ids_are_taken_in_an_order_that_is_printed(folder):
     assert "note: a.npz has no ids: its rows are taken in the order 0, 1, …, 119" in begun.stdout
 
 
-def test_labels_of_a_pool_belong_to_the_classes_of_the_same_names(folder):
-    """The pool's classes are sorted, those of the model are as its file names them."""
+@pytest.fixture
+def animals(tmp_path):
+    """A folder of 60 images in folders named by their classes, and a function that simulates on it
+    with a model whose first 6 and no other answers are wrong, of classes to be named.
+    """
     for number in range(60):
-        place = folder / "pool" / ("cat", "dog")[number % 2]
+        place = tmp_path / "pool" / ("cat", "dog")[number % 2]
         place.mkdir(parents=True, exist_ok=True)
         Image.new("L", (12, 9), number).save(place / f"{number:02d}.png")
     lines = [
         f"{('cat', 'dog')[i % 2]}/{i:02d}.png,{int(i % 2 == (i > 5))},{int(i % 2 != (i > 5))}"
         for i in range(60)
     ]
-    for name, head in (("right", "sample,dog,cat"), ("wrong", "sample,dog,bird")):
-        (folder / f"{name}.csv").write_text("\n".join([head, *lines]))
-    words = ["simulate", "--pool=pool", "--labels=60", "--repetitions=2", "--rules=uniform"]
-    done = command(*words, "--model=right.csv", "--out=right", cwd=folder)
+
+    def simulate(classes):
+        (tmp_path / "model.csv").write_text("\n".join([f"sample,{classes}", *lines]))
+        words = ["--pool=pool", "--model=model.csv", "--labels=60", "--repetitions=2"]
+        return command("simulate", *words, "--rules=uniform", "--out=study", cwd=tmp_path)
+
+    return SimpleNamespace(study=tmp_path / "study", simulate=simulate)
+
+
+def test_labels_of_a_pool_belong_to_the_classes_of_the_same_names(animals):
+    """The pool's classes are sorted, those of the model are as its file names them."""
+    done = animals.simulate("dog,cat")
     assert done.returncode == 0, done.stderr
-    first = StudyRecord(folder / "right" / "study.jsonl")[{"rule": "uniform", "repetition": 0}]
+    first = StudyRecord(animals.study / "study.jsonl")[{"rule": "uniform", "repetition": 0}]
     # with all labels; the first is the surrogate's
     values = np.array(first["result"]["estimates"])[1:, -1, 0]
     assert values[np.isfinite(values)] == pytest.approx(0.1, abs=1e-6)
-    done = command(*words, "--model=wrong.csv", "--out=wrong", cwd=folder)
+
+
+def test_a_model_without_a_class_of_the_pool_is_refused(animals):
+    done = animals.simulate("dog,bird")
     assert done.returncode == 2 and "the model has no class 'cat'" in done.stderr
 
 
-def test_classes_called_by_numbers_are_joined_by_these(folder):
-    """Folders sort as 0, 1, 10, 11, 2, …, and a file may have its columns in any order."""
-    names = [str(number) for number in range(12)]
-    values = np.eye(12)
-    down = TestedModel("down.csv", values[:, ::-1], names[::-1])
-    for wanted in (names, ()):
-        assert np.array_equal(reorder_classes(wanted, down).predictions, values)
-    assert np.array_equal(
-        reorder_classes(names[::-1], TestedModel("bare.npz", values)).predictions[0], values[11]
-    )
-    animals = [f"animal {name}" for name in names]
-    assert (
-        "order animal 0, animal 1"
-        in reorder_classes(animals, TestedModel("bare.npz", values)).remark
-    )
-    place = folder / "pool"
-    for name in names:
-        (place / name).mkdir(parents=True)
-        Image.new("L", (9, 9), int(name)).save(place / name / "0.png")
-    pool = load_pool(str(place))
+NUMBERS = [str(number) for number in range(12)]
 
-    def labels(classes):
-        model = TestedModel("m", values, classes)
-        return pool_labels(Subject(pool, [model], SurrogateData(values), "tested_model")).tolist()
 
-    assert labels(names) == [int(sample.split("/")[0]) for sample in pool.ids]
+@pytest.fixture
+def numbered(tmp_path):
+    """A pool of an image for each class, in folders that sort as 0, 1, 10, 11, 2, …"""
+    for name in NUMBERS:
+        (tmp_path / "pool" / name).mkdir(parents=True)
+        Image.new("L", (9, 9), int(name)).save(tmp_path / "pool" / name / "0.png")
+    return tmp_path / "pool"
+
+
+@pytest.mark.parametrize("wanted", [NUMBERS, ()])
+def test_columns_called_by_numbers_are_sorted_by_these(wanted):
+    down = TestedModel("down.csv", np.eye(12)[:, ::-1], NUMBERS[::-1])
+    assert np.array_equal(reorder_classes(wanted, down).predictions, np.eye(12))
+
+
+def test_columns_without_names_are_counted_from_0():
+    bare = TestedModel("bare.npz", np.eye(12))
+    assert np.array_equal(reorder_classes(NUMBERS[::-1], bare).predictions[0], np.eye(12)[11])
+
+
+def test_the_order_in_which_columns_without_names_are_taken_is_said():
+    bare = TestedModel("bare.npz", np.eye(12))
+    animals = [f"animal {name}" for name in NUMBERS]
+    assert "order animal 0, animal 1" in reorder_classes(animals, bare).remark
+
+
+def labels_for(place, classes):
+    """The labels of a pool for a model of these classes."""
+    model = TestedModel("m", np.eye(12), classes)
+    subject = Subject(load_pool(str(place)), [model], SurrogateData(np.eye(12)), "tested_model")
+    return pool_labels(subject).tolist()
+
+
+def test_labels_called_by_numbers_are_these(numbered):
+    samples = load_pool(str(numbered)).ids
+    assert labels_for(numbered, NUMBERS) == [int(sample.split("/")[0]) for sample in samples]
+
+
+def test_labels_called_by_numbers_are_refused_where_the_model_does_not_name_its_classes(numbered):
     with pytest.raises(BadInput, match="those of the pool have two orders: '10' or '2' may come"):
-        labels(())
-    ids = np.array([f"{name}/0.png" for name in names])
-    np.savez(folder / "twelve.npz", probabilities=values, samples=ids)
+        labels_for(numbered, ())
+
+
+def test_a_session_of_classes_called_by_numbers_begins_when_these_are_given(numbered):
+    ids = np.array([f"{name}/0.png" for name in NUMBERS])
+    np.savez(numbered.parent / "twelve.npz", probabilities=np.eye(12), samples=ids)
     words = ["start", "--model=twelve.npz", "--pool=pool", "--out=s"]
-    done = command(*words, cwd=folder)
+    done = command(*words, cwd=numbered.parent)
     assert done.returncode == 2 and "Name the model's classes with --classes" in done.stderr
-    assert command(*words, f"--classes={','.join(names)}", cwd=folder).returncode == 0
+    given = f"--classes={','.join(NUMBERS)}"
+    assert command(*words, given, cwd=numbered.parent).returncode == 0
 
 
-def test_simulations_continue(folder):
-    words = ["simulate", f"--model={folder / 'a.npz'}", f"--pool={folder / 'pool.npz'}"]
-    words += ["--labels=30", f"--out={folder / 'study'}", "--rules=expected_loss,uniform"]
-    few = command(*words, "--repetitions=2")
+SIMULATE = ["--model=a.npz", "--pool=pool.npz", "--labels=30", "--rules=expected_loss,uniform"]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """A folder with a study that went on from 2 repetitions to 4, and its record before."""
+    folder = tmp_path_factory.mktemp("simulated")
+    write_material(folder)
+    few = command("simulate", *SIMULATE, "--repetitions=2", "--out=study", cwd=folder)
     assert few.returncode == 0, few.stderr
-    record = folder / "study" / "study.jsonl"
-    before = record.read_bytes()
-    more = command(*words, "--repetitions=4", "--executor=threads", "--workers=2")
+    before = (folder / "study" / "study.jsonl").read_bytes()
+    words = ["--repetitions=4", "--executor=threads", "--workers=2", "--out=study"]
+    more = command("simulate", *SIMULATE, *words, cwd=folder)
     assert more.returncode == 0, more.stderr
-    assert "monte_carlo" in more.stdout and len(StudyRecord(record)) == 2 * 4
-    assert record.read_bytes().startswith(before)
-    assert (folder / "study" / "report.html").exists()
-    table = (folder / "study" / "ratios.csv").read_bytes()
-    kept = StudyRecord(record)
-    for cell, result in kept.items():  # where an earlier version had them
+    return SimpleNamespace(folder=folder, study=folder / "study", before=before, said=more.stdout)
+
+
+def test_simulations_continue(simulated):
+    record = simulated.study / "study.jsonl"
+    assert len(StudyRecord(record)) == 2 * 4
+    assert record.read_bytes().startswith(simulated.before)
+
+
+def test_simulations_end_with_a_table_and_a_page(simulated):
+    assert "monte_carlo" in simulated.said
+    assert (simulated.study / "report.html").exists()
+
+
+def test_trials_of_an_earlier_version_are_read_where_it_had_them(simulated, tmp_path):
+    study = shutil.copytree(simulated.study, tmp_path / "study")
+    for cell, result in StudyRecord(study / "study.jsonl").items():
         tree = {name: np.array(values) for name, values in result["result"].items()}
-        trial = folder / "study" / "trials" / cell["rule"] / f"trial-{cell['repetition']:03d}"
+        trial = study / "trials" / cell["rule"] / f"trial-{cell['repetition']:03d}"
         checkpoint.write(trial, {"result": tree}, {"flops": result["flops"]})
-    record.unlink()
-    assert command(*words, "--repetitions=4").returncode == 0 and not record.exists()
-    assert (folder / "study" / "ratios.csv").read_bytes() == table
+    (study / "study.jsonl").unlink()
+    (study / "ratios.csv").unlink()
+    words = ["--repetitions=4", f"--out={study}"]
+    done = command("simulate", *SIMULATE, *words, cwd=simulated.folder)
+    assert done.returncode == 0, done.stderr
+    assert not (study / "study.jsonl").exists()
+    assert (study / "ratios.csv").read_bytes() == (simulated.study / "ratios.csv").read_bytes()
+
+
+def test_a_model_without_a_loss_is_not_simulated(folder):
     right = np.eye(CLASSES)[np.load(folder / "pool.npz")["labels"]]
-    np.savez(folder / "right.npz", probabilities=right)
-    words[1] = f"--model={folder / 'right.npz'}"
-    faultless = command(*words, "--repetitions=2", f"--out={folder / 'faultless'}")
+    np.savez(folder / "a.npz", probabilities=right)
+    faultless = command("simulate", *SIMULATE, "--repetitions=2", "--out=study", cwd=folder)
     assert faultless.returncode == 2 and "its loss is 0 on every sample" in faultless.stderr
-    words[1] = f"--model={folder / 'a.npz'}"
-    shared = command("start", *words[1:3], f"--out={folder / 'study'}")
+
+
+def test_a_session_is_not_begun_in_the_folder_of_a_study(simulated):
+    words = ["--model=a.npz", "--pool=pool.npz", "--out=study"]
+    shared = command("start", *words, cwd=simulated.folder)
     assert shared.returncode == 2 and "contains what simulate made (study.json)" in shared.stderr
-    for flag in ("--loss=cross_entropy", "--uniform=0.1"):
-        other = command(*words, "--repetitions=2", flag)
-        assert other.returncode == 2 and "contains another study" in other.stderr
+
+
+@pytest.mark.parametrize("flag", ["--loss=cross_entropy", "--uniform=0.1"])
+def test_simulations_do_not_continue_with_other_settings(simulated, flag):
+    words = ["--repetitions=2", "--out=study", flag]
+    other = command("simulate", *SIMULATE, *words, cwd=simulated.folder)
+    assert other.returncode == 2 and "contains another study" in other.stderr
 
 
 @pytest.fixture(scope="module")
