@@ -218,68 +218,102 @@ def test_mistakes_are_explained(whole, words, message):
     )
 
 
-def test_who_holds_the_lock(tmp_path):
+def test_a_run_directory_without_a_lock_has_no_holder(tmp_path):
     assert run_state.find_holder(tmp_path) is None
-    lock = tmp_path / "lock"
-    with lock_exclusively(lock):
+
+
+def test_who_holds_the_lock_is_named_and_alive(tmp_path):
+    with lock_exclusively(tmp_path / "lock"):
         assert run_state.find_holder(tmp_path) == run_state.Holder(
             f"pid {os.getpid()} on {socket.gethostname()}", True
         )
+
+
+def test_who_let_go_of_the_lock_is_not_alive(tmp_path):
+    with lock_exclusively(tmp_path / "lock"):
+        pass
     assert run_state.find_holder(tmp_path).alive is False
-    lock.write_text("17 on elsewhere\n")
-    assert run_state.find_holder(tmp_path) == run_state.Holder("pid 17 on elsewhere", None)
-    assert "on another machine" in text(
-        [RunState(tmp_path, "a run", holder=run_state.find_holder(tmp_path), doing="train")]
-    )
-    lock.write_text("1\n")  # of an older version; that process lives, and has no lock on this file
+
+
+def test_who_holds_the_lock_on_another_machine_is_not_known_to_be_alive(tmp_path):
+    (tmp_path / "lock").write_text("17 on elsewhere\n")
+    holder = run_state.find_holder(tmp_path)
+    assert holder == run_state.Holder("pid 17 on elsewhere", None)
+    assert "on another machine" in text([RunState(tmp_path, "a run", holder=holder, doing="train")])
+
+
+def test_a_live_process_that_a_lock_of_an_older_version_names_need_not_hold_it(tmp_path):
+    (tmp_path / "lock").write_text("1\n")
     assert run_state.find_holder(tmp_path) == run_state.Holder("pid 1", False)
-    lock.write_text("")
+
+
+def test_an_empty_lock_has_no_holder(tmp_path):
+    (tmp_path / "lock").write_text("")
     assert run_state.find_holder(tmp_path) is None
 
 
-def test_damaged_files_are_left_out_or_named(tmp_path, whole):
-    run_dir = tmp_path / "run"
-    shutil.copytree(whole, run_dir)
-    ledger = (run_dir / "ledger.jsonl").read_bytes()
+@pytest.fixture
+def own_copy(whole, tmp_path):
+    """A copy of the complete run, to be damaged."""
+    return shutil.copytree(whole, tmp_path / "run")
+
+
+def test_records_whose_end_is_not_yet_written_are_left_out(own_copy):
+    ledger = own_copy / "ledger.jsonl"
+    data = ledger.read_bytes()
     # in the last predict record
-    (run_dir / "ledger.jsonl").write_bytes(ledger[: ledger.rfind(b"\n", 0, -1) - 5])
-    with open(run_dir / "timing.jsonl", "a") as file:
+    ledger.write_bytes(data[: data.rfind(b"\n", 0, -1) - 5])
+    with open(own_copy / "timing.jsonl", "a") as file:
         file.write('{"event": 8, "seco')
-    state = state_of(run_dir)
+    state = state_of(own_copy)
     assert (state.done, state.doing, state.complete, state.trouble) == (3, "predict", False, "")
-    (run_dir / "ledger.jsonl").write_bytes(ledger.replace(b'"kind":"train"', b'"kind":"trian"', 1))
-    shown = text([state_of(run_dir)], width=300)
+
+
+def test_a_damaged_record_is_named_by_its_line(whole, own_copy):
+    ledger = own_copy / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"kind":"train"', b'"kind":"trian"', 1))
+    shown = text([state_of(own_copy)], width=300)
     assert "cannot be read" in shown and "ledger.jsonl, line 2: not a ledger record" in shown
-    assert "damaged" in text([state_of(run_dir), state_of(whole)])
-    assert launch("watch", run_dir, "--once").returncode == 1
-    (run_dir / "ledger.jsonl").write_bytes(ledger)
+    assert "damaged" in text([state_of(own_copy), state_of(whole)])
+    assert launch("watch", own_copy, "--once").returncode == 1
+
+
+def test_a_run_is_shown_without_its_config_and_its_times(own_copy):
     for name in ("config.json", "timing.jsonl"):
-        (run_dir / name).unlink()
-    assert state_of(run_dir).done == 4 and "ToyLearner on toy seed 3" in " ".join(
-        text([state_of(run_dir)]).split()
-    )
-    (run_dir / "stream.csv").unlink()
-    assert state_of(run_dir).done == 4
-    (run_dir / "ledger.jsonl").unlink()
-    assert "stream.csv is missing" in text([state_of(run_dir)])
-    assert state_of(run_dir).doing == "initialise"
+        (own_copy / name).unlink()
+    state = state_of(own_copy)
+    assert state.done == 4
+    assert "ToyLearner on toy seed 3" in " ".join(text([state]).split())
 
 
-def test_no_damage_ends_the_display(tmp_path, whole):
+def test_a_run_is_shown_by_its_ledger_alone(own_copy):
+    for name in ("config.json", "timing.jsonl", "stream.csv"):
+        (own_copy / name).unlink()
+    assert state_of(own_copy).done == 4
+
+
+def test_a_run_without_its_ledger_is_at_its_beginning_and_its_stream_is_missed(own_copy):
+    for name in ("config.json", "timing.jsonl", "stream.csv", "ledger.jsonl"):
+        (own_copy / name).unlink()
+    state = state_of(own_copy)
+    assert "stream.csv is missing" in text([state])
+    assert state.doing == "initialise"
+
+
+def test_no_damage_ends_the_display(own_copy):
     """Files cut and altered at random places."""
-    chance, run_dir = random.Random(5), tmp_path / "run"
-    shutil.copytree(whole, run_dir)
+    chance = random.Random(5)
     names = ["ledger.jsonl", "timing.jsonl", "config.json", "stream.csv", "lock"]
-    good = {name: (run_dir / name).read_bytes() for name in names}
+    good = {name: (own_copy / name).read_bytes() for name in names}
     for _ in range(150):
         for name in names:
             data = bytearray(good[name])
             for _ in range(chance.randint(0, 2)):
                 data[chance.randrange(len(data))] = chance.choice(b'\0\n"{}[],:-0123456789eINa\xff')
-            (run_dir / name).write_bytes(
+            (own_copy / name).write_bytes(
                 data[: chance.choice((len(data), chance.randrange(len(data) + 1)))]
             )
-        assert text([state_of(run_dir)])
+        assert text([state_of(own_copy)])
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
