@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,12 @@ from tests import forked
 M, N = 14, 80
 
 
-def command(*words, start=forked.run):
-    return start("launch.evaluate", *words)
+SORTED = ["--budget=16", "--method=sort_and_search"]
+STUDY = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
+
+
+def command(*words, start=forked.run, **options):
+    return start("launch.evaluate", *words, **options)
 
 
 def outcomes():
@@ -40,36 +45,76 @@ def save(path, correct, first=0):
     return path
 
 
-@pytest.fixture
-def cache(tmp_path):
-    done = command(
-        "import", save(tmp_path / "known.npz", outcomes()[:-1]), f"--cache={tmp_path / 'cache'}"
-    )
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """A folder with a file of 13 models, one of a new model and a cache of the first, and what the
+    import said.
+    """
+    folder = tmp_path_factory.mktemp("imported")
+    save(folder / "known.npz", outcomes()[:-1])
+    save(folder / "new.npz", outcomes()[-1:], first=13)
+    done = command("import", "known.npz", "--cache=cache", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "13 models × 80 samples" in done.stdout
+    return SimpleNamespace(folder=folder, said=done.stdout)
+
+
+@pytest.fixture
+def cache(imported, tmp_path):
+    """The cache of a copy of the folder, to be changed."""
+    shutil.copytree(imported.folder, tmp_path, dirs_exist_ok=True)
     return tmp_path / "cache"
 
 
-def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
-    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
-    options = ["--budget=16", "--method=sort_and_search"]
-    added = command("add-model", f"--model={new}", *options, f"--cache={cache}", start=forked.alone)
-    assert added.returncode == 0, added.stderr
-    assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
-    assert "estimated by sort_and_search from 16 samples and 13 known models" in added.stdout
-    assert "cost of the answers: not recorded in the file; the method itself: " in added.stdout
+@pytest.fixture(scope="module")
+def added(imported, tmp_path_factory):
+    """A copy of the folder in which the new model was added to the cache, and what was said."""
+    folder = shutil.copytree(imported.folder, tmp_path_factory.mktemp("added") / "folder")
+    words = [f"--model={folder / 'new.npz'}", f"--cache={folder / 'cache'}"]
+    done = command("add-model", *words, *SORTED, start=forked.alone)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(folder=folder, cache=folder / "cache", done=done)
+
+
+def test_an_import_says_what_the_cache_has(imported):
+    assert "13 models × 80 samples" in imported.said
+
+
+def test_a_model_of_a_file_is_added_with_its_estimate_and_its_cost(added):
+    said = added.done.stdout
+    assert "16 of 80 cells observed, the others predicted by sort_and_search" in said
+    assert "estimated by sort_and_search from 16 samples and 13 known models" in said
+    assert "cost of the answers: not recorded in the file; the method itself: " in said
+
+
+def test_the_stages_of_an_addition_are_shown(added):
     for stage in ("fitting", "asking", "predicting"):
-        assert f"cache, sort_and_search: {stage}\n" in added.stderr
-    shown = command("stats", f"--cache={cache}", start=forked.alone)
+        assert f"cache, sort_and_search: {stage}\n" in added.done.stderr
+
+
+def test_the_observed_cells_of_an_added_model_are_counted(added):
+    shown = command("stats", f"--cache={added.cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
     assert "observed share" in shown.stdout and "known" not in shown.stdout
-    assert command("verify", f"--cache={cache}").stdout.strip().endswith("intact")
-    assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
-    merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
+
+
+def test_a_cache_with_an_added_model_is_intact(added):
+    assert command("verify", f"--cache={added.cache}").stdout.strip().endswith("intact")
+
+
+def test_a_cache_with_an_added_model_is_exported(added, tmp_path):
+    assert command("export", tmp_path / "all.npz", f"--cache={added.cache}").returncode == 0
+    assert (tmp_path / "all.npz").is_file()
+
+
+def test_a_cache_is_merged_into_a_new_one(added, tmp_path):
+    merged = command("merge", added.cache, f"--cache={tmp_path / 'other'}")
     assert "has 14 models × 80 samples" in merged.stdout, merged.stderr
-    assert (EvaluationCache(tmp_path / "other").states() == EvaluationCache(cache).states()).all()
-    (tmp_path / "many").mkdir()
-    cache.rename(tmp_path / "many" / "toys")
+    states = EvaluationCache(tmp_path / "other").states()
+    assert (states == EvaluationCache(added.cache).states()).all()
+
+
+def test_a_folder_of_caches_is_merged_by_their_names(added, tmp_path):
+    shutil.copytree(added.cache, tmp_path / "many" / "toys")
     merged = command("merge", tmp_path / "many", f"--cache={tmp_path / 'all'}")
     assert merged.returncode == 0, merged.stderr
     assert EvaluationCache(tmp_path / "all" / "toys").shape == (14, 80)
@@ -96,54 +141,88 @@ def test_what_was_observed_before_is_not_what_the_estimate_rests_on(cache, tmp_p
         part, correct=outcomes()[-1:, :30], models=["m13"], samples=[f"s{j}" for j in range(30)]
     )
     assert command("import", part, f"--cache={cache}").returncode == 0
-    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
-    add = ["add-model", f"--model={new}", "--budget=10", "--method=random_mean"]
+    add = ["add-model", f"--model={tmp_path / 'new.npz'}", "--budget=10", "--method=random_mean"]
     shown = command(*add, f"--cache={cache}").stdout
     count = int((EvaluationCache(cache).matrix(["m13"]) != 255).sum())
     assert f"model m13: {count} of 80 cells observed (30 of them before), the others" in shown
     assert "estimated by random_mean from 10 samples and 13 known models" in shown
 
 
-def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
-    options = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
-    done = command(
-        "study", tmp_path / "known.npz", *options, f"--out={tmp_path / 'study'}", start=forked.alone
-    )
+def test_a_study_of_a_file_is_a_table_and_a_figure(imported, tmp_path):
+    known = imported.folder / "known.npz"
+    done = command("study", known, *STUDY, f"--out={tmp_path / 'study'}", start=forked.alone)
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
     assert list(rows.columns) == list(method_study.COLUMNS)
     assert len(rows) == 2 * 3 * 2
     assert (tmp_path / "study" / "known.png").is_file()
-    few, words = tmp_path / "few", ["metrics", *options]
-    saved = save(tmp_path / "few.npz", outcomes()[:2])
-    assert command("import", saved, f"--cache={few}").returncode == 0
-    alone = command(*words, f"--cache={few}")
-    assert alone.returncode == 2 and "few: 2 models are observed on the same 80" in alone.stderr
-    done = command(*words, f"--cache={tmp_path}")  # of both caches
+
+
+@pytest.fixture(scope="module")
+def measured(imported, tmp_path_factory):
+    """A copy of the folder with a second cache, of two models, after metrics of both, and what was
+    said.
+    """
+    folder = shutil.copytree(imported.folder, tmp_path_factory.mktemp("measured") / "folder")
+    save(folder / "few.npz", outcomes()[:2])
+    assert command("import", "few.npz", "--cache=few", cwd=folder).returncode == 0
+    done = command("metrics", *STUDY, "--cache=.", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "left out: " in done.stdout and "few: 2 models are observed on" in done.stdout
-    assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
-    assert "covered: fraction of 95% intervals that contain the true mean" in done.stdout
-    assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
+    return SimpleNamespace(folder=folder, said=done.stdout)
+
+
+def test_metrics_of_a_cache_say_what_they_rest_on(measured):
+    assert "60% of the models known, 2 splits" in " ".join(measured.said.split())
+    assert "covered: fraction of 95% intervals that contain the true mean" in measured.said
+
+
+def test_metrics_of_several_caches_leave_out_that_of_few_models(measured):
+    assert "left out: " in measured.said and "few: 2 models are observed on" in measured.said
+
+
+def test_metrics_of_a_cache_of_few_models_alone_are_refused(measured):
+    alone = command("metrics", *STUDY, "--cache=few", cwd=measured.folder)
+    assert alone.returncode == 2 and "few: 2 models are observed on the same 80" in alone.stderr
+
+
+def test_a_report_shows_a_cache_with_metrics(measured, tmp_path):
+    words = [measured.folder / "cache", f"--out={tmp_path / 'out'}"]
+    done = forked.run("launch.report", *words)
+    assert done.returncode == 0, done.stderr
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_each_command_has_its_own_help():
+def test_help_of_an_import_has_no_flags_of_additions():
     shown = command("import", "--help")
     assert shown.returncode == 0 and "--features" in shown.stdout, shown.stderr
     assert "--budget" not in shown.stdout and "recommended:" not in shown.stdout
+
+
+def test_help_of_an_addition_names_the_methods_that_can_be_used_for_it():
     shown = command("add-model", "--help").stdout
     assert "--budget" in shown and "recommended:" in shown and "random+mean" not in shown
     assert "single_order_floor" not in shown and "oracle_accuracy_prefix" not in shown
+
+
+def test_help_of_new_samples_tells_what_changes_places():
     shown = " ".join(command("add-samples", "--help").stdout.split())
     assert "models and samples change places" in shown
     assert "Number of known models that are evaluated on each new sample" in shown
+
+
+def test_help_of_metrics_names_what_is_compared_with_methods():
     shown = command("metrics", "--help").stdout
     assert "how accurate the methods are on a cache" in " ".join(shown.split())
     assert "single_order_floor: " in shown
+
+
+def test_help_without_a_command_has_a_line_for_each():
     shown = command("--help").stdout
     assert all(f"\n  {each.name} " in shown and each.summary in shown for each in SUBCOMMANDS)
     assert "--threshold" not in shown
+
+
+def test_a_flag_of_another_command_is_refused_with_those_of_this_one():
     refused = command("stats", "--budget=3", "--cache=x")
     assert refused.stderr.startswith("error: ")
     assert "'--budget'" in refused.stderr and ": --cache." in refused.stderr
@@ -172,46 +251,85 @@ def test_damage_is_found_by_name(cache):
     assert "tile 1 (observed correct of model 'm0'" in done.stdout
 
 
-def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_back(cache, tmp_path):
-    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
-    add = ["add-model", f"--model={new}", "--budget=16", "--method=sort_and_search"]
-    assert command(*add, f"--cache={cache}").returncode == 0
-    whole = EvaluationCache(cache).states()
-    os.truncate(cache / "cells.bin", 64 * 11)
-    for words in (
+@pytest.fixture(scope="module")
+def damaged(added, tmp_path_factory):
+    """A folder whose cache has lost the end of its cells."""
+    folder = shutil.copytree(added.folder, tmp_path_factory.mktemp("damaged") / "folder")
+    os.truncate(folder / "cache" / "cells.bin", 64 * 11)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mended(damaged, tmp_path_factory):
+    """A copy of the folder with a repaired cache, and what the repair said."""
+    folder = shutil.copytree(damaged, tmp_path_factory.mktemp("mended") / "folder")
+    done = command("repair", "--cache=cache", "--out=mended", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(folder=folder, said=done.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["stats"],
         ["metrics"],
-        add,
-        ["import", tmp_path / "known.npz"],
-        ["export", tmp_path / "x.npz"],
+        ["add-model", "--model=new.npz", *SORTED],
+        ["import", "known.npz"],
+        ["export", "x.npz"],
         ["verify"],
-    ):
-        done = command(*words, f"--cache={cache}")
-        assert done.returncode in (1, 2) and "Traceback" not in done.stderr
-        assert (
-            f"python -m launch.evaluate repair --cache={cache} --out=NEW_DIR"
-            in done.stderr + done.stdout
-        ), words
-    repaired = ["repair", f"--cache={cache}"]
-    assert "needs --out: Directory of the new cache" in command(*repaired).stderr
-    done = command(*repaired, f"--out={tmp_path / 'mended'}")
-    assert done.returncode == 0, done.stderr
-    assert "(observed correct of model 'm12', 80 cells of columns 0–79" in done.stdout
-    assert "mended has 14 models × 80 samples" in done.stdout
-    assert command("verify", f"--cache={tmp_path / 'mended'}").stdout.strip().endswith("intact")
-    assert (EvaluationCache(tmp_path / "mended").states() != whole).sum() > 160
-    for words in (["import", tmp_path / "known.npz"], add):
-        done = command(*words, f"--cache={tmp_path / 'mended'}")
+    ],
+    ids=lambda words: words[0],
+)
+def test_each_command_tells_how_a_damaged_cache_is_repaired(damaged, words):
+    done = command(*words, "--cache=cache", cwd=damaged)
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr
+    advice = "python -m launch.evaluate repair --cache=cache --out=NEW_DIR"
+    assert advice in done.stderr + done.stdout
+
+
+def test_a_repair_needs_a_place_for_the_new_cache(damaged):
+    refused = command("repair", "--cache=cache", cwd=damaged)
+    assert "needs --out: Directory of the new cache" in refused.stderr
+
+
+def test_a_repair_names_what_is_lost_and_what_is_left(mended):
+    assert "(observed correct of model 'm12', 80 cells of columns 0–79" in mended.said
+    assert "mended has 14 models × 80 samples" in mended.said
+
+
+def test_a_repaired_cache_is_intact_and_lacks_what_is_lost(added, mended):
+    verified = command("verify", "--cache=mended", cwd=mended.folder)
+    assert verified.stdout.strip().endswith("intact")
+    states = EvaluationCache(mended.folder / "mended").states()
+    assert (states != EvaluationCache(added.cache).states()).sum() > 160
+
+
+def test_what_a_repaired_cache_lacks_comes_back_by_the_commands_that_made_it(
+    added, mended, tmp_path
+):
+    folder = shutil.copytree(mended.folder, tmp_path / "folder")
+    for words in (["import", "known.npz"], ["add-model", "--model=new.npz", *SORTED]):
+        done = command(*words, "--cache=mended", cwd=folder)
         assert done.returncode == 0, done.stderr
-    assert (EvaluationCache(tmp_path / "mended").states() == whole).all()
-    assert (
-        "undamaged, so there is nothing to repair"
-        in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
-    )
-    (cache / "index.sqlite").unlink()
-    for words in (["verify"], repaired + ["--out=x"], ["import", tmp_path / "known.npz"]):
-        done = command(*words, f"--cache={cache}")
-        assert "its index.sqlite is gone. This cannot be repaired" in done.stderr + done.stdout
+    states = EvaluationCache(folder / "mended").states()
+    assert (states == EvaluationCache(added.cache).states()).all()
+
+
+def test_an_undamaged_cache_is_not_repaired(mended):
+    done = command("repair", "--cache=mended", "--out=x", cwd=mended.folder)
+    assert "undamaged, so there is nothing to repair" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["verify"], ["repair", "--out=x"], ["import", "known.npz"]],
+    ids=lambda words: words[0],
+)
+def test_a_cache_without_its_index_cannot_be_repaired(damaged, tmp_path, words):
+    folder = shutil.copytree(damaged, tmp_path / "folder")
+    (folder / "cache" / "index.sqlite").unlink()
+    done = command(*words, "--cache=cache", cwd=folder)
+    assert "its index.sqlite is gone. This cannot be repaired" in done.stderr + done.stdout
 
 
 def test_what_a_damaged_index_says_is_no_traceback(cache):
@@ -241,83 +359,135 @@ def test_a_cache_that_cannot_be_opened_does_not_hide_the_others(cache):
     assert f"{both / 'a'}: 1 damaged" in done.stdout and f"{both / 'b'}: intact" in done.stdout
 
 
-def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
-    options = ["--methods=published", "--budgets=8", "--seeds=1", f"--out={tmp_path / 'study'}"]
-    known = tmp_path / "known.npz"
-    assert command("study", known, *options).returncode == 0
-    assert command("study", known, *options).returncode == 0
-    assert (
-        "already contains another study (known: there 0.6, now 0.8)"
-        in command("study", known, "--known=0.8", *options).stderr
-    )
-    save(known, 1 - outcomes()[:-1])
-    assert (
-        "already contains another study (matrices.known: there"
-        in command("study", known, *options).stderr
-    )
-    assert "two files are named" in command("study", known, known, *options).stderr
-    assert (
-        "fewer than the smallest of --budgets"
-        in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
-    )
+QUICK = ["--methods=published", "--budgets=8", "--seeds=1", "--out=study"]
 
 
-def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
-    wrong = tmp_path / "wrong.csv"
-    wrong.write_text("model,s0\nm0,7\n")
-    assert command("import", wrong, f"--cache={tmp_path / 'none'}").returncode == 2
-    assert not (tmp_path / "none").exists()
-    for text, message in (
+@pytest.fixture(scope="module")
+def studied(imported, tmp_path_factory):
+    """A copy of the folder with a study of the file."""
+    folder = shutil.copytree(imported.folder, tmp_path_factory.mktemp("studied") / "folder")
+    done = command("study", "known.npz", *QUICK, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_study_goes_on_with_what_it_is_of(studied, tmp_path):
+    folder = shutil.copytree(studied, tmp_path / "folder")
+    again = command("study", "known.npz", *QUICK, cwd=folder)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_study_does_not_go_on_with_other_settings(studied):
+    other = command("study", "known.npz", "--known=0.8", *QUICK, cwd=studied)
+    assert "already contains another study (known: there 0.6, now 0.8)" in other.stderr
+
+
+def test_a_study_does_not_go_on_with_other_outcomes(studied, tmp_path):
+    folder = shutil.copytree(studied, tmp_path / "folder")
+    save(folder / "known.npz", 1 - outcomes()[:-1])
+    other = command("study", "known.npz", *QUICK, cwd=folder)
+    assert "already contains another study (matrices.known: there" in other.stderr
+
+
+def test_a_study_of_two_files_of_one_name_is_refused(studied):
+    twice = command("study", "known.npz", "known.npz", *QUICK, cwd=studied)
+    assert "two files are named" in twice.stderr
+
+
+def test_a_study_of_fewer_samples_than_its_budgets_is_refused(imported, tmp_path):
+    words = ["known.npz", "--budgets=800", f"--out={tmp_path / 'study'}"]
+    refused = command("study", *words, cwd=imported.folder)
+    assert "fewer than the smallest of --budgets" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
         ("model,s0\nm0,7\n", "model 'm0', sample 's0': 7 is not between 0 and 1"),
         ("", "is empty."),
-    ):
-        wrong.write_text(text)
-        refused = command("import", wrong, f"--cache={tmp_path / 'none'}")
-        assert f"error: {wrong}" in refused.stderr and message in refused.stderr
-        assert "there is no evaluation cache here" not in refused.stderr
+    ],
+)
+def test_a_file_that_cannot_be_imported_leaves_no_cache(tmp_path, text, message):
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(text)
+    refused = command("import", wrong, f"--cache={tmp_path / 'none'}")
+    assert refused.returncode == 2 and not (tmp_path / "none").exists()
+    assert f"error: {wrong}" in refused.stderr and message in refused.stderr
+    assert "there is no evaluation cache here" not in refused.stderr
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_folder_of_caches_does_not_become_a_cache(tmp_path):
     among = command("import", tmp_path / "known.npz", f"--cache={tmp_path}")
     assert "holds caches" in among.stderr
     assert not (tmp_path / "index.sqlite").exists()
 
 
-def test_scores_do_not_become_outcomes_without_a_word(tmp_path):
-    scores = tmp_path / "scores.csv"
-    scores.write_text("model,s0,s1,s2,s3\nm0,0.45,0.9,,0.1\nm1,0.55,0.7,0.2,0.3\n")
+@pytest.fixture
+def scores(tmp_path):
+    """A file of scores between 0 and 1."""
+    path = tmp_path / "scores.csv"
+    path.write_text("model,s0,s1,s2,s3\nm0,0.45,0.9,,0.1\nm1,0.55,0.7,0.2,0.3\n")
+    return path
+
+
+def test_scores_do_not_become_outcomes_without_a_word(scores, tmp_path):
     done = command("import", scores, f"--cache={tmp_path / 'cache'}")
     assert "values: 4 samples, scores from 0 to 1, mean 0.4571" in done.stdout, done.stderr
+
+
+def test_scores_that_become_outcomes_are_compared_with_the_threshold(scores, tmp_path):
     done = command("import", scores, "--threshold=0.5", f"--cache={tmp_path / 'outcomes'}")
     assert done.returncode == 0, done.stderr
     assert "28.6% of the cells are within 0.1 of it; the mean score is 0.4571" in done.stdout
 
 
-def test_accuracies_are_given_by_class(tmp_path):
-    names, correct = np.array(["cat", "dog", "owl", "ant"])[np.arange(N) % 4], outcomes()
+CLASSES = np.array(["cat", "dog", "owl", "ant"])[np.arange(N) % 4]
+
+
+@pytest.fixture(scope="module")
+def of_classes(tmp_path_factory):
+    """A folder with a cache whose samples have classes, and with a new model's file."""
+    folder = tmp_path_factory.mktemp("of_classes")
     for path, rows in (("known", range(M - 1)), ("new", [M - 1])):
         np.savez(
-            tmp_path / path,
-            correct=correct[rows],
+            folder / path,
+            correct=outcomes()[rows],
             models=[f"m{row}" for row in rows],
             samples=[f"s{j}" for j in range(N)],
-            **{"class": names},
+            **{"class": CLASSES},
         )
-    where = f"--cache={tmp_path / 'cache'}"
-    assert command("import", tmp_path / "known.npz", where).returncode == 0
+    done = command("import", "known.npz", "--cache=cache", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
 
-    def shown(*words):
-        done = command(*words, where)
-        assert done.returncode == 0, done.stderr
-        rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines()]
-        return {row[2]: row[-2] for row in rows if len(row) == 7 and row[2] in names}
 
-    known = {name: f"{correct[:-1, names == name].mean():.4f}" for name in set(names)}
-    assert shown("stats") == known
-    study = ["--methods=random_mean", "--budgets=8", "--seeds=1"]
-    assert shown("metrics", *study) == known
-    add = ["add-model", f"--model={tmp_path / 'new.npz'}", "--budget=40", "--method=random_mean"]
-    means = shown(*add)
-    cells = EvaluationCache(tmp_path / "cache").matrix(["m13"])[0]
+def accuracies(folder, *words):
+    """The accuracy of each class in the table that a command prints."""
+    done = command(*words, "--cache=cache", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines()]
+    return {row[2]: row[-2] for row in rows if len(row) == 7 and row[2] in CLASSES}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["stats"], ["metrics", "--methods=random_mean", "--budgets=8", "--seeds=1"]],
+    ids=lambda words: words[0],
+)
+def test_accuracies_of_a_cache_are_given_by_class(of_classes, words):
+    correct = outcomes()[:-1]
+    expected = {name: f"{correct[:, name == CLASSES].mean():.4f}" for name in set(CLASSES)}
+    assert accuracies(of_classes, *words) == expected
+
+
+def test_accuracies_of_an_added_model_are_given_by_class(of_classes, tmp_path):
+    folder = shutil.copytree(of_classes, tmp_path / "folder")
+    add = ["add-model", "--model=new.npz", "--budget=40", "--method=random_mean"]
+    means = accuracies(folder, *add)
+    cells = EvaluationCache(folder / "cache").matrix(["m13"])[0]
     expected = np.where(cells == 255, cells[cells < 255].mean(), cells)  # and not 0 or 1
-    assert means == {name: f"{expected[names == name].mean():.4f}" for name in set(names)}
+    assert means == {name: f"{expected[name == CLASSES].mean():.4f}" for name in set(CLASSES)}
 
 
 def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
