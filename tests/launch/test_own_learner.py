@@ -5,9 +5,11 @@ reported, and imported only where the user asks for it.
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,13 +70,17 @@ QUICK = [
 ]
 
 
+def write_package(folder):
+    (folder / "own_package").mkdir(parents=True)
+    (folder / "own_package" / "__init__.py").write_text("")
+    (folder / "own_package" / "means.py").write_text(LEARNER)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A folder with a package of the user's."""
-    (tmp_path / "home" / "own_package").mkdir(parents=True)
-    (tmp_path / "home" / "own_package" / "__init__.py").write_text("")
-    (tmp_path / "home" / "own_package" / "means.py").write_text(LEARNER)
-    return tmp_path / "home"
+    return write_package(tmp_path / "home")
 
 
 def launch(module, *words, cwd):
@@ -83,19 +89,37 @@ def launch(module, *words, cwd):
     return done.stdout
 
 
-def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
-    stream = f"--config.stream={small_stream}"
-    own = [f"--config.learner={OWN}", stream]
-    assert "--config.shrinkage: share of the mean" in launch("run", own[0], "--help", cwd=folder)
-    printed = launch("sweep", *own, "--set=side=2,3,4,5", "--run_dir=runs/sweep", cwd=folder)
-    assert printed.count("ShrunkMeans") == 0 and "│    5 │" in printed
-    launch("run", "--config=ft_prev", stream, *QUICK, "--run_dir=runs/ft_prev", cwd=folder)
+@pytest.fixture(scope="module")
+def swept(small_stream, tmp_path_factory):
+    """A folder with a sweep of the user's learner, its runs, and what was printed."""
+    folder = write_package(tmp_path_factory.mktemp("swept") / "home")
+    words = [f"--config.learner={OWN}", f"--config.stream={small_stream}", "--set=side=2,3,4,5"]
+    printed = launch("sweep", *words, "--run_dir=runs/sweep", cwd=folder)
     runs = sorted((folder / "runs" / "sweep").glob("*/seed-0"))
-    assert len(runs) == 4 and all(Ledger(run).complete for run in runs)
-    assert json.loads((runs[0] / "config.json").read_text())["side"] == 2
-    assert Ledger(runs[0]).header.learner == "ShrunkMeans"
-    launch("report", *runs, "runs/ft_prev", "--out=report", cwd=folder.parent / "home")
-    page = (folder / "report" / "report.html").read_text()
+    return SimpleNamespace(folder=folder, runs=runs, printed=printed)
+
+
+def test_the_settings_of_a_users_learner_are_in_the_help(folder):
+    said = launch("run", f"--config.learner={OWN}", "--help", cwd=folder)
+    assert "--config.shrinkage: share of the mean" in said
+
+
+def test_a_users_learner_is_swept_over_its_settings(swept):
+    assert swept.printed.count("ShrunkMeans") == 0 and "│    5 │" in swept.printed
+    assert len(swept.runs) == 4 and all(Ledger(run).complete for run in swept.runs)
+
+
+def test_a_run_keeps_the_name_and_the_settings_of_a_users_learner(swept):
+    assert json.loads((swept.runs[0] / "config.json").read_text())["side"] == 2
+    assert Ledger(swept.runs[0]).header.learner == "ShrunkMeans"
+
+
+def test_a_users_learner_stands_in_a_report_with_ft_prev(swept, small_stream, tmp_path):
+    words = ["--config=ft_prev", f"--config.stream={small_stream}", *QUICK]
+    launch("run", *words, f"--run_dir={tmp_path / 'ft_prev'}", cwd=swept.folder)
+    words = [*swept.runs, tmp_path / "ft_prev", f"--out={tmp_path / 'report'}"]
+    launch("report", *words, cwd=swept.folder)
+    page = (tmp_path / "report" / "report.html").read_text()
     assert "ShrunkMeans" in page and "ft_prev" in page
 
 
@@ -156,35 +180,82 @@ def test_ray_runs_it(folder, small_stream, tmp_path):
     assert inline.path.read_bytes() == ray.path.read_bytes()
 
 
-def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_path):
-    """The module of the learner that a run directory names writes a file when it is imported."""
-    words = [f"--config.learner={OWN}", f"--config.stream={small_stream}", "--run_dir=runs/a"]
-    launch("run", *words, cwd=folder)
-    launch("run", *words[:2], "--config.side=3", "--run_dir=runs/b", cwd=folder)
+IMPORT = ["import", "runs/a", "--cache=caches"]
+
+
+@pytest.fixture(scope="module")
+def trapped(small_stream, tmp_path_factory):
+    """A folder with runs of a learner whose module since then writes a file when it is imported."""
+    folder = write_package(tmp_path_factory.mktemp("trapped") / "home")
+    words = [f"--config.learner={OWN}", f"--config.stream={small_stream}"]
+    launch("run", *words, "--run_dir=runs/a", cwd=folder)
+    launch("run", *words, "--config.side=3", "--run_dir=runs/b", cwd=folder)
     trap = "from pathlib import Path\nPath(__file__).with_name('imported').touch()\n"
     (folder / "own_package" / "means.py").write_text(trap + LEARNER)
-    launch("report", "runs/a", "runs/b", "--out=report", cwd=folder)
-    launch("compare", "runs/a", "runs/b", cwd=folder)
-    launch("watch", "--once", "runs/a", cwd=folder)
-    refused = forked.run("launch.transfer_matrix", "--indep=runs/a", "--dry_run", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def trap(trapped, tmp_path):
+    """A copy of the folder, and the file that the module would write."""
+    folder = shutil.copytree(trapped, tmp_path / "home")
+    return SimpleNamespace(folder=folder, sprung=folder / "own_package" / "imported")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "runs/a", "runs/b", "--out=report"],
+        ["compare", "runs/a", "runs/b"],
+        ["watch", "--once", "runs/a"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_that_shows_runs_does_not_import_their_learner(trap, words):
+    launch(*words, cwd=trap.folder)
+    assert not trap.sprung.exists()
+
+
+def test_a_transfer_matrix_is_refused_by_the_learners_name_without_an_import(trap):
+    words = ["--indep=runs/a", "--dry_run"]
+    refused = forked.run("launch.transfer_matrix", *words, cwd=trap.folder)
     assert refused.returncode == 2 and "this is one of ShrunkMeans" in refused.stderr
+    assert not trap.sprung.exists()
+
+
+def test_a_learner_is_not_loaded_without_trust_in_its_module(trap):
     with pytest.raises(BadInput, match="add --trust=own_package.means"):
-        load_learner(read_values(folder / "runs" / "a"))
+        load_learner(read_values(trap.folder / "runs" / "a"))
     with pytest.raises(BadInput, match="outside this project"):
-        load_learner(read_values(folder / "runs" / "a"), trust=["own"])
-    read = ["import", "runs/a", f"--stream={small_stream}", "--cache=caches"]
-    refused = forked.run("launch.evaluate", *read, cwd=folder)
+        load_learner(read_values(trap.folder / "runs" / "a"), trust=["own"])
+    assert not trap.sprung.exists()
+
+
+def test_an_import_of_a_run_into_a_cache_needs_trust_or_its_test_splits_alone(trap, small_stream):
+    words = [*IMPORT, f"--stream={small_stream}"]
+    refused = forked.run("launch.evaluate", *words, cwd=trap.folder)
     assert refused.returncode == 2 and "add --trust=own_package.means" in refused.stderr
-    assert "--splits=test" in refused.stderr and not (folder / "caches").exists()
-    launch("evaluate", *read, "--splits=test", cwd=folder)
-    assert not (folder / "own_package" / "imported").exists()
-    launch("evaluate", *read, "--trust=own_package", cwd=folder)
-    (folder / "own_package" / "imported").unlink()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        learner = load_learner(read_values(folder / "runs" / "b"), trust=["own_package"])
+    assert "--splits=test" in refused.stderr and not (trap.folder / "caches").exists()
+    assert not trap.sprung.exists()
+
+
+def test_test_splits_of_a_run_are_imported_into_a_cache_without_its_learner(trap, small_stream):
+    words = [*IMPORT, f"--stream={small_stream}", "--splits=test"]
+    launch("evaluate", *words, cwd=trap.folder)
+    assert (trap.folder / "caches").exists() and not trap.sprung.exists()
+
+
+def test_an_import_of_a_run_into_a_cache_with_trust_imports_its_learner(trap, small_stream):
+    words = [*IMPORT, f"--stream={small_stream}", "--trust=own_package"]
+    launch("evaluate", *words, cwd=trap.folder)
+    assert trap.sprung.exists()
+
+
+def test_a_trusted_learner_is_loaded_with_its_settings(trap, monkeypatch):
+    monkeypatch.syspath_prepend(trap.folder)
+    learner = load_learner(read_values(trap.folder / "runs" / "b"), trust=["own_package"])
     assert (learner.side, learner.shrinkage) == (3, 0.1)
-    assert (folder / "own_package" / "imported").exists()
+    assert trap.sprung.exists()
 
 
 @pytest.mark.slow
