@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -169,11 +171,15 @@ def test_help_teaches():
         "pico",
     ):
         assert word in done.stdout
+
+
+def test_help_of_a_report_names_what_it_writes():
     assert "Writes report.html" in launch("report", "--help").stdout
-    assert all(
-        "\n  --config: Name of a learner" in launch(name, "--help").stdout
-        for name in ("run", "pretrain", "sweep")
-    )
+
+
+@pytest.mark.parametrize("name", ["run", "pretrain", "sweep"])
+def test_help_names_the_config_wherever_there_is_one(name):
+    assert "\n  --config: Name of a learner" in launch(name, "--help").stdout
 
 
 def test_help_may_be_read_in_part():
@@ -221,22 +227,43 @@ def test_values_may_stand_before_their_config(config):
     assert made.seed == 3 and words.rest == ["--dry_run"]
 
 
-def test_seeds_reports_and_resuming(small_stream, tmp_path):
-    words = [NCM, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--seeds=3"]
-    done = launch("run", *words, start=forked.alone)
+@pytest.fixture(scope="module")
+def seeded(small_stream, tmp_path_factory):
+    """Runs of three seeds, their command, and what was said."""
+    folder = tmp_path_factory.mktemp("seeded")
+    words = [NCM, f"--config.stream={small_stream}", "--seeds=3"]
+    done = launch("run", *words, f"--run_dir={folder}", start=forked.alone)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("mean error 0.") == 3 and "; FLOPs of all phases: " in done.stdout
-    runs = sorted((tmp_path / "r").iterdir())
-    assert [run.name for run in runs] == ["seed-0", "seed-1", "seed-2"]
-    assert [Ledger(run).header.seed for run in runs] == [0, 1, 2]
-    assert all(Ledger(run).complete for run in runs)
-    before = [Ledger(run).path.read_bytes() for run in runs]
-    assert launch("run", *words).returncode == 0
-    assert [Ledger(run).path.read_bytes() for run in runs] == before
-    report = launch("report", *runs, f"--out={tmp_path / 'page'}", start=forked.alone)
+    return SimpleNamespace(folder=folder, runs=sorted(folder.iterdir()), words=words, done=done)
+
+
+def test_each_seed_is_a_run(seeded):
+    assert [run.name for run in seeded.runs] == ["seed-0", "seed-1", "seed-2"]
+    assert [Ledger(run).header.seed for run in seeded.runs] == [0, 1, 2]
+    assert all(Ledger(run).complete for run in seeded.runs)
+
+
+def test_each_run_ends_with_its_mean_error_and_its_cost(seeded):
+    assert seeded.done.stdout.count("mean error 0.") == 3
+    assert "; FLOPs of all phases: " in seeded.done.stdout
+
+
+def test_complete_runs_are_not_run_again(seeded, tmp_path):
+    shutil.copytree(seeded.folder, tmp_path / "runs")
+    assert launch("run", *seeded.words, f"--run_dir={tmp_path / 'runs'}").returncode == 0
+    for run in seeded.runs:
+        assert (
+            Ledger(tmp_path / "runs" / run.name).path.read_bytes() == Ledger(run).path.read_bytes()
+        )
+
+
+def test_runs_are_reported(seeded, tmp_path):
+    report = launch("report", *seeded.runs, f"--out={tmp_path / 'page'}", start=forked.alone)
     assert report.returncode == 0, report.stderr
-    page = (tmp_path / "page" / "report.html").read_text()
-    assert "nearest_class_mean" in page
+    assert "nearest_class_mean" in (tmp_path / "page" / "report.html").read_text()
+
+
+def test_a_report_of_no_run_is_refused(tmp_path):
     nothing = launch("report", tmp_path / "none", f"--out={tmp_path / 'other'}")
     assert nothing.returncode == 2
     assert "Traceback" not in nothing.stderr and "none" in nothing.stderr
