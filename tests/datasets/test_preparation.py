@@ -64,6 +64,23 @@ def run(dataset_id, folder, **options):
     return prepare.prepare(dataset_id, [folder], download=False, verified=False, **options)
 
 
+@pytest.fixture
+def files(tmp_path):
+    """The folder of MNIST's files."""
+    return mnist_files(tmp_path / "files")
+
+
+@pytest.fixture
+def ready(files):
+    """The folder of MNIST, prepared."""
+    return run("mnist", files)
+
+
+def train_images():
+    """MNIST's images of train, opened anew."""
+    return prepared.load("mnist", "published").parts["train"].images
+
+
 def test_every_data_set_has_an_archive():
     assert set(MAKERS) == set(catalogue.read_nevis22_datasets())
 
@@ -139,26 +156,32 @@ def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
     )
 
 
-def test_what_is_ready_is_left_and_force_makes_the_same(tmp_path):
-    files = mnist_files(tmp_path / "files")
-    folder = run("mnist", files)
-    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
-    assert run("mnist", tmp_path / "nowhere") == folder
+def test_what_is_ready_is_left_as_it_is(ready, tmp_path):
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in ready.iterdir()}
+    assert run("mnist", tmp_path / "nowhere") == ready
     assert {
-        path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()
+        path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in ready.iterdir()
     } == before
+
+
+def test_force_makes_the_same(files, ready):
+    before = {path.name: path.read_bytes() for path in ready.iterdir()}
+    changed = (ready / prepared.ABOUT).stat().st_mtime_ns
     run("mnist", files, force=True)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
-        name: data for name, (_, data) in before.items()
-    }
+    assert {path.name: path.read_bytes() for path in ready.iterdir()} == before
+    assert (ready / prepared.ABOUT).stat().st_mtime_ns > changed
 
 
-def test_raw_arrays_hold_the_same_samples(tmp_path, monkeypatch):
-    files = mnist_files(tmp_path / "files")
+def test_a_preparation_leaves_no_temporary_folder(files, tmp_path, monkeypatch):
+    """TFDS would."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     run("mnist", files)
-    assert not list((tmp_path / "temporary").iterdir())  # TFDS would leave a folder
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.usefixtures("ready")
+def test_raw_arrays_hold_the_same_samples(files):
     records = prepared.load("mnist", "published")
     fingerprint = records.fingerprint()
     pixels = {name: np.stack(list(samples.images)) for name, samples in records.parts.items()}
@@ -170,6 +193,9 @@ def test_raw_arrays_hold_the_same_samples(tmp_path, monkeypatch):
         assert np.array_equal(
             samples.images.resized(32)[:3], records.parts[name].images.resized(32)[:3]
         )
+
+
+def test_images_of_several_sizes_are_no_raw_array(tmp_path):
     (tmp_path / "varied").mkdir()
     MAKERS["butterflies"](tmp_path / "varied")
     write_zip(tmp_path / "varied/butterflies.zip", varied_butterflies())
@@ -268,11 +294,13 @@ def server(tmp_path):
         served.shutdown()
 
 
-def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root):
+@pytest.fixture
+def served(server, monkeypatch):
+    """The folder of a server that has MNIST's files, with these as the published ones."""
     folder, address = server
     mnist_files(folder)
     plan = fetch.fetch_plan("mnist")
-    served = [
+    sources = [
         dataclasses.replace(
             s,
             url=f"{address}/{s.file}",
@@ -281,21 +309,34 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
         for s in plan.sources
     ]
     monkeypatch.setattr(
-        fetch, "fetch_plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(served))
+        fetch, "fetch_plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(sources))
     )
-    (folder / MNIST[3]).rename(folder / "gone")
+    return folder
+
+
+def test_a_download_that_fails_is_named_and_the_others_are_kept(served, root):
+    (served / MNIST[3]).unlink()
     with pytest.raises(
         BadInput,
         match=rf"mnist: http://127.*{MNIST[3]}: the download failed \(status 404\). Or see",
     ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
-    (folder / MNIST[3]).write_bytes(b"another file")
+
+
+def test_a_download_of_another_file_is_refused(served):
+    (served / MNIST[3]).write_bytes(b"another file")
     with pytest.raises(BadInput, match="the downloaded file does not have the published MD5"):
         prepare.prepare("mnist")
-    (folder / "gone").rename(folder / MNIST[3])
+
+
+def test_downloads_go_on_with_what_is_missing(served):
+    (served / MNIST[3]).rename(served / "gone")
+    with pytest.raises(BadInput, match="the download failed"):
+        prepare.prepare("mnist")
+    (served / "gone").rename(served / MNIST[3])
     for name in MNIST[:3]:
-        (folder / name).unlink()  # they need not be fetched again
+        (served / name).unlink()
     prepare.prepare("mnist")
     assert prepared.read_about("mnist", "published")["splits"]["test"] == 30
 
@@ -363,10 +404,9 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
 # ----------------------------------------------------------------------------------------------------------  # noqa: E501
 
 
-def test_bit_rot_is_named_by_file(tmp_path):
-    folder = run("mnist", mnist_files(tmp_path / "files"))
+def test_bit_rot_is_named_by_file(ready):
     assert prepared.verify("mnist", "published") == []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(ready.iterdir()):
         data = path.read_bytes()
         path.write_bytes(
             data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
@@ -374,21 +414,22 @@ def test_bit_rot_is_named_by_file(tmp_path):
         wrong = prepared.verify("mnist", "published")
         assert wrong and path.name in wrong[0], (path, wrong)
         path.write_bytes(data)
-    (folder / "test.safetensors").unlink()
-    (folder / "stranger").write_text("x")
+
+
+def test_files_that_are_missing_and_those_of_others_are_named(ready):
+    (ready / "test.safetensors").unlink()
+    (ready / "stranger").write_text("x")
     assert [line.partition(": ")[2] for line in prepared.verify("mnist", "published")] == [
         "is missing",
         "was not written by the preparation",
     ]
 
 
-def test_what_a_killed_process_left_is_deleted(tmp_path, root):
-    """A half-written derived array; and what was unpacked, if the data set was ready already."""
-    files = mnist_files(tmp_path / "files")
+def test_a_derived_array_of_which_a_killed_process_wrote_half_is_deleted(files, root):
     run("mnist", files, form=prepared.RAW)
 
     def derive():
-        prepared.load("mnist", "published").parts["train"].images.resized(16)
+        train_images().resized(16)
 
     assert not killed_child.survives(derive, 2)  # its folder is made, its name is not
     (left,) = (root / "derived").iterdir()
@@ -396,33 +437,54 @@ def test_what_a_killed_process_left_is_deleted(tmp_path, root):
     assert killed_child.survives(derive, 10**6)
     (array,) = (root / "derived").iterdir()
     assert array.suffix == ".npy" and not array.name.startswith(".")
+
+
+def test_what_was_unpacked_is_deleted_where_a_data_set_is_ready(files, ready, root):
     unpacked = root / "unpacked" / "mnist"
     unpacked.mkdir()
     (unpacked / "train").write_bytes(b"images")
-    run("mnist", files, form=prepared.RAW)
+    assert run("mnist", files) == ready
     assert not unpacked.exists()
 
 
-def test_derived_arrays_are_mapped_kept_and_shared(tmp_path, root):
-    run("mnist", mnist_files(tmp_path / "files"))
-    images = prepared.load("mnist", "published").parts["train"].images
+@pytest.fixture
+def derived(ready):
+    """What an array derived from MNIST's images of train contains."""
+    return np.array(train_images().resized(16))
+
+
+@pytest.fixture
+def kept(derived, root):
+    """The file in which it is kept."""
+    (file,) = (root / "derived").iterdir()
+    return file
+
+
+@pytest.mark.usefixtures("ready")
+def test_derived_arrays_are_mapped():
+    images = train_images()
     derived = images.resized(16)
     assert isinstance(derived, np.memmap) and derived.shape == (len(images), 16, 16, 3)
     by_hand = np.asarray(Image.fromarray(images[5]).resize((16, 16), Image.Resampling.BILINEAR))
     assert np.array_equal(derived[5], by_hand)
-    (file,) = (root / "derived").iterdir()
-    changed = file.stat().st_mtime_ns
-    again = prepared.load("mnist", "published").parts["train"].images
-    assert np.array_equal(again.resized(16), derived) and file.stat().st_mtime_ns == changed
-    subset = again.take(np.asarray([4, 1]))
-    assert np.array_equal(subset.resized(16), derived[[4, 1]]) and np.array_equal(
-        subset.sizes, images.sizes[[4, 1]]
-    )
-    expected = np.array(derived)
-    file.write_bytes(b"damaged")
-    assert np.array_equal(
-        prepared.load("mnist", "published").parts["train"].images.resized(16), expected
-    )
+
+
+def test_derived_arrays_are_kept(derived, kept):
+    changed = kept.stat().st_mtime_ns
+    assert np.array_equal(train_images().resized(16), derived)
+    assert kept.stat().st_mtime_ns == changed
+
+
+def test_images_derived_of_a_subset_are_those_of_all(derived):
+    images = train_images()
+    subset = images.take(np.asarray([4, 1]))
+    assert np.array_equal(subset.resized(16), derived[[4, 1]])
+    assert np.array_equal(subset.sizes, images.sizes[[4, 1]])
+
+
+def test_a_derived_array_whose_file_is_none_is_computed_again(derived, kept):
+    kept.write_bytes(b"damaged")
+    assert np.array_equal(train_images().resized(16), derived)
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="no /proc/self/smaps here")
@@ -538,14 +600,8 @@ def test_a_kill_at_any_instant_leaves_the_old_data_or_the_new(tmp_path, root):
 # ----------------------------------------------------------------------------------------------------------------  # noqa: E501
 
 
-def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
+def test_a_data_set_that_is_not_here_is_told_how_to_be_prepared(tmp_path, monkeypatch):
     monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
-    random = np.random.RandomState(0)
-    np.savez(
-        tmp_path / "m.npz",
-        images=random.randint(0, 255, (50, 9, 9), dtype=np.uint8),
-        labels=np.arange(50) % 4,
-    )
     with pytest.raises(
         BadInput,
         match=(
@@ -553,30 +609,67 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
         ),
     ):
         sources.load("mnist", "nevis22:mnist")
-    for read in (sources.find_state, lambda source: sources.load("mnist", source)):
-        with pytest.raises(BadInput, match="'nevis2'.*'nevis22'"):
-            read("nevis2:mnist")
+
+
+@pytest.mark.parametrize("read", [sources.find_state, lambda source: sources.load("mnist", source)])
+def test_a_source_that_does_not_exist_is_compared_with_those_that_do(read):
+    with pytest.raises(BadInput, match="'nevis2'.*'nevis22'"):
+        read("nevis2:mnist")
+
+
+@pytest.fixture
+def own_mnist(tmp_path, monkeypatch):
+    """A file of 4 classes is imported as MNIST, which is not on this machine otherwise."""
+    monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
+    random = np.random.RandomState(0)
+    np.savez(
+        tmp_path / "m.npz",
+        images=random.randint(0, 255, (50, 9, 9), dtype=np.uint8),
+        labels=np.arange(50) % 4,
+    )
     prepare.import_file(tmp_path / "m.npz", "mnist")
+
+
+@pytest.fixture
+def of_mnist(tmp_path):
+    """A stream of MNIST alone."""
+    path = tmp_path / "s.csv"
+    path.write_text("order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n")
+    return str(path)
+
+
+@pytest.mark.usefixtures("own_mnist")
+def test_an_import_brings_its_own_classes():
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
     assert sources.find_state("nevis22:mnist") == sources.DataState(
         "ready", origin="local", kind="single_label", num_classes=4
     )
-    (tmp_path / "s.csv").write_text(
-        "order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n"
-    )
-    assert load_stream(str(tmp_path / "s.csv")).digest.endswith("-local")
+
+
+@pytest.mark.usefixtures("own_mnist")
+def test_a_stream_with_an_import_is_marked(of_mnist):
+    assert load_stream(of_mnist).digest.endswith("-local")
+
+
+@pytest.mark.usefixtures("own_mnist")
+def test_a_part_of_a_stream_with_an_import_is_marked():
     partial = load_stream("full+partial")
-    assert [task.task_id for task in partial.tasks] == [
-        "mnist",
-        "mnist_2",
-    ] and partial.digest.endswith("-local-partial")
-    run("mnist", mnist_files(tmp_path / "files", n=600))  # the published one goes first
-    assert not load_stream(str(tmp_path / "s.csv")).digest.endswith("-local")
+    assert [task.task_id for task in partial.tasks] == ["mnist", "mnist_2"]
+    assert partial.digest.endswith("-local-partial")
+
+
+@pytest.mark.usefixtures("own_mnist")
+def test_a_published_data_set_goes_before_an_import_of_its_name(of_mnist, files):
+    run("mnist", files)
+    assert not load_stream(of_mnist).digest.endswith("-local")
+
+
+def test_split_mnist_is_made_of_the_published_data_set(tmp_path):
+    run("mnist", mnist_files(tmp_path / "files", n=600))
     split = load_stream("split_mnist")
-    assert [task.num_classes for task in split.tasks] == [2] * 5 and split.tasks[
-        -1
-    ].meta_split == "test"
+    assert [task.num_classes for task in split.tasks] == [2] * 5
+    assert split.tasks[-1].meta_split == "test"
     samples = split.splits(split.tasks[1])["train"]
     assert set(samples.labels.tolist()) == {0, 1} and samples.ids[0].startswith("mnist/train/")
     assert len({split.dataset(task).fingerprint() for task in split.tasks}) == 5
@@ -599,47 +692,67 @@ def zeroed(path, start, count):
     path.write_bytes(content)
 
 
-def test_damaged_prepared_pixels_and_labels_are_refused(tmp_path, root):
-    run("mnist", mnist_files(tmp_path / "files"), form="raw")
-    folder = prepared.find_directory("mnist", "published")
-    images = prepared.load("mnist", "published").parts["train"].images
-    zeroed(folder / "train.npy", 128 + 3 * 28 * 28, 28 * 28)
-    images = prepared.load("mnist", "published").parts["train"].images
-    assert images[2].any()  # the others are as they were
+@pytest.fixture
+def raw(files):
+    """The folder of MNIST, prepared as arrays."""
+    return run("mnist", files, form="raw")
+
+
+def test_damaged_prepared_pixels_are_refused_and_the_others_are_read(raw):
+    zeroed(raw / "train.npy", 128 + 3 * 28 * 28, 28 * 28)
+    images = train_images()
+    assert images[2].any()
     with pytest.raises(BadInput, match=r"train\.npy: image 3 has changed since it was prepared"):
         images.resized(16)
-    (folder / "test.npy").write_bytes(b"")
+
+
+def test_an_empty_prepared_array_is_refused(raw):
+    (raw / "test.npy").write_bytes(b"")
     with pytest.raises(BadInput, match=r"test\.npy: "):
         prepared.load("mnist", "published")
-    labels = folder / "train.safetensors"
+
+
+def test_damaged_prepared_labels_are_refused(raw):
+    labels = raw / "train.safetensors"
     zeroed(labels, labels.stat().st_size - 64, 64)
     with pytest.raises(BadInput, match=r"train\.safetensors: its content"):
         prepared.load("mnist", "published")
 
 
-def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, monkeypatch):
-    run("mnist", mnist_files(tmp_path / "files"))
+@pytest.fixture
+def rotten(kept):
+    """The same file with a damaged row."""
+    zeroed(kept, 128 + 2 * 768, 768)
+    return kept
 
-    def images():
-        return prepared.load("mnist", "published").parts["train"].images
 
-    expected = np.array(images().resized(16))
-    (file,) = (root / "derived").iterdir()
-    assert prepared_images.find_array_problems(root / "derived") == []
-    zeroed(file, 128 + 2 * 768, 768)
-    (line,) = prepared_images.find_array_problems(root / "derived")
-    assert line.startswith(f"{file}: has changed")
+def test_an_intact_derived_array_has_no_problems(kept):
+    assert prepared_images.find_array_problems(kept.parent) == []
+
+
+def test_a_damaged_derived_array_is_named(rotten):
+    (line,) = prepared_images.find_array_problems(rotten.parent)
+    assert line.startswith(f"{rotten}: has changed")
+
+
+def test_of_a_damaged_derived_array_intact_rows_alone_are_read(derived, rotten, monkeypatch):
     monkeypatch.setattr(prepared_images, "_RESIDENT", 0)  # only the rows that are read
-    assert np.array_equal(images().resized_rows(16, np.arange(2)), expected[:2])
-    with pytest.raises(BadInput, match=f"{file.name}: .*Delete it"):
-        images().resized_rows(16, np.array([5, 2]))
+    assert np.array_equal(train_images().resized_rows(16, np.arange(2)), derived[:2])
+    with pytest.raises(BadInput, match=f"{rotten.name}: .*Delete it"):
+        train_images().resized_rows(16, np.array([5, 2]))
+
+
+def test_a_damaged_derived_array_is_computed_again(derived, rotten):
     with pytest.warns(DataWarning, match="so it is computed again"):
-        assert np.array_equal(images().resized(16), expected)
-    assert prepared_images.find_array_problems(root / "derived") == []
-    np.save(root / "derived" / file.name.replace("-v2", "-v1"), expected)  # without checksums
-    file.write_bytes(b"")
-    assert np.array_equal(images().resized(16), expected)
-    assert list((root / "derived").iterdir()) == [file]
+        assert np.array_equal(train_images().resized(16), derived)
+    assert prepared_images.find_array_problems(rotten.parent) == []
+
+
+def test_a_derived_array_of_an_earlier_version_is_deleted_where_its_own_is_computed(derived, kept):
+    np.save(kept.parent / kept.name.replace("-v2", "-v1"), derived)  # without checksums
+    kept.write_bytes(b"")
+    assert np.array_equal(train_images().resized(16), derived)
+    assert list(kept.parent.iterdir()) == [kept]
 
 
 @pytest.mark.parametrize("file", ["test.npy", "train.safetensors", "prepared.json"])
