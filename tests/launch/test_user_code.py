@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -204,29 +205,66 @@ def test_a_named_learner_finds_its_neighbours_and_nothing_else_is_found(tmp_path
     assert done.stdout.split() == ["helper", "later", "hidden"]
 
 
-def test_a_written_learners_name_means_the_users_file_and_one_line_says_so(tmp_path, small_stream):
-    package = tmp_path / "learners"
-    package.mkdir()
-    (package / "means.py").write_text(LEARNER)
+@pytest.fixture(scope="module")
+def of_own_folder(small_stream, tmp_path_factory):
+    """A folder with a package called as this project's, a run of a learner in it, the command of
+    the run, and how it ended.
+    """
+    folder = tmp_path_factory.mktemp("of_own_folder") / "folder"
+    (folder / "learners").mkdir(parents=True)
+    (folder / "learners" / "means.py").write_text(LEARNER)
     words = ["--config.learner=learners.means:ShrunkMeans", f"--config.stream={small_stream}"]
-    done = forked.run("launch.run", *words, "--run_dir=a", cwd=tmp_path)
+    words.append("--run_dir=a")
+    done = forked.run("launch.run", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("learners/means.py is meant, not the installed learners") == 1
-    recorded = json.loads((tmp_path / "a" / "config.json").read_text())["learner"]
+    return SimpleNamespace(folder=folder, words=words, done=done)
+
+
+@pytest.fixture
+def own_folder(of_own_folder, tmp_path):
+    """A copy of the folder, to be changed."""
+    return shutil.copytree(of_own_folder.folder, tmp_path / "folder")
+
+
+def read_run(folder, stream, *words):
+    """Imports the run into a cache."""
+    return forked.run(
+        "launch.evaluate", "import", "a", f"--stream={stream}", "--cache=caches", *words, cwd=folder
+    )
+
+
+def test_a_written_learners_name_means_the_users_file_and_one_line_says_so(of_own_folder):
+    said = of_own_folder.done.stderr
+    assert said.count("learners/means.py is meant, not the installed learners") == 1
+
+
+def test_a_learner_of_the_users_file_is_recorded_as_such(of_own_folder):
+    recorded = json.loads((of_own_folder.folder / "a" / "config.json").read_text())["learner"]
     assert recorded == "own_folder.learners.means:ShrunkMeans"
-    again = forked.run("launch.run", *words, "--run_dir=a", cwd=tmp_path)
+
+
+def test_a_run_of_the_users_file_goes_on_by_the_same_command(of_own_folder, own_folder):
+    again = forked.run("launch.run", *of_own_folder.words, cwd=own_folder)
     assert again.returncode == 0, again.stderr
-    read = ["import", "a", f"--stream={small_stream}", "--cache=caches"]
-    refused = forked.run("launch.evaluate", *read, cwd=tmp_path)
+
+
+def test_a_recorded_learner_of_the_users_file_needs_trust(own_folder, small_stream):
+    refused = read_run(own_folder, small_stream)
     assert "add --trust=own_folder.learners.means" in refused.stderr
-    trust = "--trust=own_folder.learners.means"
-    trusted = forked.run("launch.evaluate", *read, trust, cwd=tmp_path)
+
+
+def test_a_trusted_learner_of_the_users_file_is_read(own_folder, small_stream):
+    trusted = read_run(own_folder, small_stream, "--trust=own_folder.learners.means")
     assert trusted.returncode == 0, trusted.stderr
-    # a recorded name without the prefix is this project's, whatever the folder has
-    config = json.loads((tmp_path / "a" / "config.json").read_text())
+
+
+def test_a_recorded_name_without_the_prefix_is_this_projects_whatever_the_folder_has(
+    own_folder, small_stream
+):
+    config = json.loads((own_folder / "a" / "config.json").read_text())
     config["learner"] = "learners.means:ShrunkMeans"
-    (tmp_path / "a" / "config.json").write_text(json.dumps(config))
-    ours = forked.run("launch.evaluate", *read[:3], "--cache=other", cwd=tmp_path)
+    (own_folder / "a" / "config.json").write_text(json.dumps(config))
+    ours = read_run(own_folder, small_stream)
     assert ours.returncode == 2 and "'nevis_stream.learners.means'" in ours.stderr
 
 
