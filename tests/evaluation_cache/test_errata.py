@@ -111,38 +111,73 @@ def test_merging_gives_the_same_in_any_order(seed, tmp_path):
     assert len({state for _, state in found}) == 1 and len(caches[0].errata()) == 2
 
 
-def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
+ACCOUNT = {"kind": "model", "name": "new", "method": "m", "budget": 10, "seed": 0}
+ACCOUNT |= {"models": 4, "samples": 40, "asked": 10, "accuracy": 0.5}
+
+
+@pytest.fixture
+def estimated(tmp_path):
+    """A cache with a model whose accuracy was estimated."""
     cache = filled(tmp_path / "c")
     cache.append("new", SAMPLES[:10], VALUES[0, :10])
-    account = {"kind": "model", "name": "new", "method": "m", "budget": 10, "seed": 0}
-    account |= {"models": 4, "samples": 40, "asked": 10, "accuracy": 0.5}
-    append(cache.directory, Addition(**account))
-    fits = digest_board(cache, ["new"])
-    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
+    append(cache.directory, Addition(**ACCOUNT))
+    return cache
+
+
+def standing(cache):
+    """The row of that model in the ranking."""
+    return next(row for row in rank_models(cache)[0].standings if row.model == "new")
+
+
+def command(name, cache, *words):
+    return forked.run("nevis_stream.launch.evaluate", name, f"--cache={cache.directory}", *words)
+
+
+def test_an_estimate_is_not_outdated_without_corrections(estimated):
+    row = standing(estimated)
     assert row.method == "m" and not row.outdated
-    words = ["nevis_stream.launch.evaluate", "remove", f"--cache={cache.directory}"]
-    assert forked.run(*words, "--samples=s3").returncode == 2  # no reason
-    done = forked.run(*words, "--samples=s3", "--reason=wrong key")
+
+
+def test_a_correction_without_a_reason_is_refused(estimated):
+    assert command("remove", estimated, "--samples=s3").returncode == 2
+    assert estimated.errata() == []
+
+
+def test_a_correction_counts_the_cells_and_the_estimates_that_rest_on_them(estimated):
+    done = command("remove", estimated, "--samples=s3", "--reason=wrong key")
     assert "5 observed cells removed" in done.stdout, done.stderr
     assert "1 estimate of additions rest on values from before" in done.stdout
-    assert digest_board(cache, ["new"]) != fits
-    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
-    assert row.outdated
-    append(cache.directory, Addition(**account))  # made again: an account of its own
-    assert [each.errata for each in read_additions(cache.directory)] == [
+
+
+def test_a_correction_outdates_fits_and_estimates(estimated):
+    fits = digest_board(estimated, ["new"])
+    estimated.remove(None, ["s3"], "wrong key")
+    assert digest_board(estimated, ["new"]) != fits
+    assert standing(estimated).outdated
+
+
+def test_an_estimate_that_is_made_again_has_an_account_of_its_own_and_is_not_outdated(estimated):
+    estimated.remove(None, ["s3"], "wrong key")
+    append(estimated.directory, Addition(**ACCOUNT))
+    assert [each.errata for each in read_additions(estimated.directory)] == [
         None,
-        digest_errata(cache.directory),
+        digest_errata(estimated.directory),
     ]
-    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
-    assert not row.outdated
+    assert not standing(estimated).outdated
+
+
+def test_cells_are_amended_by_a_file_whether_they_were_removed_or_not(estimated, tmp_path):
+    estimated.remove(None, ["s3"], "wrong key")
     path = tmp_path / "a.csv"
     path.write_text("model,sample,outcome\nm0,s4,1\nm0,s3,0\n")
-    words = ["nevis_stream.launch.evaluate", "amend", path, f"--cache={cache.directory}"]
-    done = forked.run(*words, "--reason=judged again")
+    done = command("amend", estimated, path, "--reason=judged again")
     assert "2 cells of m0 amended: judged again" in done.stdout, done.stderr
-    assert cache.matrix(["m0"], ["s3", "s4"]).tolist() == [[0, 1]]
-    done = forked.run("nevis_stream.launch.evaluate", "stats", f"--cache={cache.directory}")
-    assert "all models on s3 removed: wrong key" in done.stdout
+    assert estimated.matrix(["m0"], ["s3", "s4"]).tolist() == [[0, 1]]
+
+
+def test_corrections_are_listed(estimated):
+    estimated.remove(None, ["s3"], "wrong key")
+    assert "all models on s3 removed: wrong key" in command("stats", estimated).stdout
 
 
 def test_a_repeated_command_adds_no_second_record(tmp_path):
