@@ -49,33 +49,61 @@ def mine(tmp_path, monkeypatch):
         sys.modules.pop(each, None)
 
 
-def test_a_changed_module_of_the_users_is_refused_until_it_is_accepted(mine, tmp_path):
-    module, helper = mine
+@pytest.fixture
+def begun(mine, tmp_path):
+    """The directory of a run that has ended in the middle."""
+    module, _ = mine
     with pytest.raises(KeyboardInterrupt):
         run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
-    begun = (tmp_path / "run" / "ledger.jsonl").read_bytes()
-    assert b"code" not in begun and begun.count(b"\n") > 1
-    first = environment.read_last_code(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def changed(mine, begun):
+    """The same, where a module that the learner imports has changed since."""
+    _, helper = mine
+    helper.write_text("def dies(task): return False\n")
+    reload(sys.modules[helper.stem])
+    return begun
+
+
+def test_the_code_of_a_run_is_recorded_and_not_in_the_ledger(mine, begun):
+    module, helper = mine
+    ledger = (begun / "ledger.jsonl").read_bytes()
+    assert b"code" not in ledger and ledger.count(b"\n") > 1
+    first = environment.read_last_code(begun)
     assert set(first) == {module.__name__, helper.stem, "tests.toy"} | {
         name for name in first if name.startswith(("late", "tests"))
     }
-    helper.write_text("def dies(task): return False\n")
-    reload(sys.modules[helper.stem])
+
+
+def test_a_changed_module_of_the_users_is_refused(mine, changed):
+    module, helper = mine
+    before = (changed / "ledger.jsonl").read_bytes()
     with pytest.raises(
         BadInput, match=f"code of {helper.stem} has changed since this run was begun"
     ):
-        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
-    assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == begun
-    ledger = run(module.Mine(), toy.stream(), tmp_path / "run", accept_changed_code=True, **QUIET)
+        run(module.Mine(), toy.stream(), changed, **QUIET)
+    assert (changed / "ledger.jsonl").read_bytes() == before
+
+
+def test_a_changed_module_of_the_users_is_accepted_once_for_all(mine, changed):
+    module, _ = mine
+    ledger = run(module.Mine(), toy.stream(), changed, accept_changed_code=True, **QUIET)
     assert ledger.complete
-    assert run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET).complete
+    assert run(module.Mine(), toy.stream(), changed, **QUIET).complete
+
+
+def test_a_complete_run_is_not_shown_for_other_code(mine, changed):
+    module, _ = mine
+    run(module.Mine(), toy.stream(), changed, accept_changed_code=True, **QUIET)
     file = Path(module.__file__)
-    file.write_text(file.read_text() + "# another remark\n")  # a complete run is not "done" either
+    file.write_text(file.read_text() + "# another remark\n")
     with pytest.raises(
         BadInput,
         match=f"{module.__name__} has changed since this run was done.*show its results with --acc",
     ):
-        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+        run(module.Mine(), toy.stream(), changed, **QUIET)
 
 
 def test_a_run_without_recorded_code_is_continued(tmp_path):
@@ -84,11 +112,9 @@ def test_a_run_without_recorded_code_is_continued(tmp_path):
     assert run(toy.ToyLearner(), toy.stream(), tmp_path, **QUIET).complete
 
 
-def test_another_version_of_a_package_is_one_line(mine, tmp_path):
-    module, helper = mine
-    with pytest.raises(KeyboardInterrupt):
-        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
-    file = tmp_path / "run" / "environment.jsonl"
+def test_another_version_of_a_package_is_one_line(mine, begun):
+    module, _ = mine
+    file = begun / "environment.jsonl"
     facts = json.loads(file.read_text().splitlines()[-1])
     facts["packages"]["jax"], facts["project"] = "0.0.1", "0123456789ab"
     file.write_text(json.dumps(facts) + "\n")
@@ -96,7 +122,7 @@ def test_another_version_of_a_package_is_one_line(mine, tmp_path):
         pytest.warns(RunWarning, match="continued with other versions: .*jax 0.0.1, now") as told,
         pytest.raises(KeyboardInterrupt),
     ):
-        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+        run(module.Mine(), toy.stream(), begun, **QUIET)
     assert len(told) == 1
 
 
