@@ -19,8 +19,8 @@ FEATURES = np.random.default_rng(0).normal(size=(60, 4))
 HOLED = np.where(np.arange(60)[:, None] == 7, np.nan, FEATURES)
 
 
-def command(*words):
-    return forked.run("launch.evaluate", *words)
+def command(*words, **options):
+    return forked.run("launch.evaluate", *words, **options)
 
 
 def board(folder, name="board.npz", models=MODELS, **arrays):
@@ -38,8 +38,8 @@ def filled(tmp_path_factory):
     return folder
 
 
-def refused(*words):
-    done = command(*words)
+def refused(*words, **options):
+    done = command(*words, **options)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     return done.stderr
 
@@ -70,15 +70,24 @@ def test_a_bad_file_leaves_no_cache(tmp_path, arrays, message):
     assert message in said and not cache.exists()
 
 
-def test_a_data_set_of_one_sample_has_no_weight(filled, tmp_path):
-    caches = [tmp_path / "new", shutil.copytree(filled / "cache", tmp_path / "filled")]
-    words = [filled / "board.npz", "--dataset_weights=equal"]
-    for cache in caches:
-        said = refused("import", *words, f"--cache={cache}")
-        assert "data set 'single' has one sample" in said
-    assert not caches[0].exists() and caches[1].is_dir()
-    assert EvaluationCache(caches[1]).facts().dataset_weights is None
-    said = refused("study", *words, f"--out={tmp_path / 'study'}", "--budgets=8")
+WEIGHED = "--dataset_weights=equal"
+
+
+def test_a_new_cache_gives_a_data_set_of_one_sample_no_weight(filled, tmp_path):
+    said = refused("import", filled / "board.npz", WEIGHED, f"--cache={tmp_path / 'new'}")
+    assert "data set 'single' has one sample" in said and not (tmp_path / "new").exists()
+
+
+def test_a_cache_gives_a_data_set_of_one_sample_no_weight(filled, tmp_path):
+    cache = shutil.copytree(filled / "cache", tmp_path / "cache")
+    said = refused("import", filled / "board.npz", WEIGHED, f"--cache={cache}")
+    assert "data set 'single' has one sample" in said
+    assert EvaluationCache(cache).facts().dataset_weights is None
+
+
+def test_a_study_gives_a_data_set_of_one_sample_no_weight(filled, tmp_path):
+    words = [WEIGHED, f"--out={tmp_path / 'study'}", "--budgets=8"]
+    said = refused("study", filled / "board.npz", *words)
     assert "data set 'single' has one sample" in said and not (tmp_path / "study").exists()
 
 
@@ -96,26 +105,38 @@ def test_bad_features_leave_a_cache_as_it_was(filled, tmp_path):
 
 
 def test_samples_without_features_are_counted(tmp_path):
-    file, cache = board(tmp_path, features=HOLED), tmp_path / "cache"
-    said = command("import", file, f"--cache={cache}").stdout
+    file = board(tmp_path, features=HOLED)
+    said = command("import", file, f"--cache={tmp_path / 'cache'}").stdout
     assert "1 of 60 samples have no features; features are used only where every sample" in said
+
+
+def test_a_study_that_needs_features_needs_those_of_every_sample(tmp_path):
+    file = board(tmp_path, features=HOLED)
     pairs = ["--policies=clusters_features", "--predictors=mean", "--budgets=4"]
     said = refused("study", file, *pairs, f"--out={tmp_path / 'study'}")
     assert "clusters_features: not every sample has features" in said
 
 
-def test_a_budget_below_the_number_of_data_sets_is_named(filled, tmp_path):
-    words = ["--method=datasets+mean", f"--cache={filled / 'cache'}", "--budget=2"]
-    for command_words in (["add-model", f"--model={filled / 'new.npz'}"], ["fit"]):
-        said = refused(*command_words, *words)
-        assert "a budget of 2, but at least 3 are needed: one sample of each data set" in said
-    assert EvaluationCache(filled / "cache").shape == (12, 60)
-    assert not (filled / "cache" / "fits").exists()
-    words = ["study", filled / "board.npz", "--methods=datasets+mean", f"--out={tmp_path / 'st'}"]
-    assert "datasets+mean on board with a budget of 1, 2" in refused(*words, "--budgets=1,2")
-    done = command(*words, "--budgets=2,6", "--seeds=1")
+@pytest.mark.parametrize("words", [["add-model", "--model=new.npz"], ["fit"]])
+def test_a_budget_below_the_number_of_data_sets_is_named(filled, tmp_path, words):
+    folder = shutil.copytree(filled, tmp_path / "folder")
+    said = refused(*words, "--method=datasets+mean", "--cache=cache", "--budget=2", cwd=folder)
+    assert "a budget of 2, but at least 3 are needed: one sample of each data set" in said
+    assert EvaluationCache(folder / "cache").shape == (12, 60)
+    assert not (folder / "cache" / "fits").exists()
+
+
+def test_a_study_of_budgets_below_the_number_of_data_sets_is_refused(filled, tmp_path):
+    words = [filled / "board.npz", "--methods=datasets+mean", f"--out={tmp_path / 'study'}"]
+    said = refused("study", *words, "--budgets=1,2")
+    assert "datasets+mean on board with a budget of 1, 2" in said
+
+
+def test_a_study_leaves_out_a_budget_below_the_number_of_data_sets(filled, tmp_path):
+    words = [filled / "board.npz", "--methods=datasets+mean", f"--out={tmp_path / 'study'}"]
+    done = command("study", *words, "--budgets=2,6", "--seeds=1")
     assert "left out: datasets+mean on board with a budget of 2: at least 3" in done.stdout
-    assert pd.read_csv(tmp_path / "st" / "study.csv")["budget"].tolist() == [6]
+    assert pd.read_csv(tmp_path / "study" / "study.csv")["budget"].tolist() == [6]
 
 
 @pytest.mark.slow
