@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -276,12 +277,21 @@ def test_methods_and_rules_that_know_no_prices_are_refused(tmp_path, board):
     np.testing.assert_array_equal(parse_prices({"a": 1, "b": 2}, ["b", "a"], "tokens"), [2, 1])
 
 
-def test_the_commands_read_prices_and_say_what_was_spent(tmp_path, monkeypatch):
-    def evaluate(words, status=0):
-        found, output = run(f"nevis-stream evaluate {words}")
-        assert found == status, output
-        return output
+METHOD = "--method=stratified_mean"
+ADD = f"add-model --model=new.csv --cache=c --answered=random {METHOD}"
 
+
+def evaluate(words, status=0):
+    found, output = run(f"nevis-stream evaluate {words}")
+    assert found == status, output
+    return output
+
+
+@pytest.fixture
+def spent(tmp_path, monkeypatch):
+    """A session with a budget in tokens has all its answers: what was said at its beginning, what
+    its samples cost, and the line of it. Beside it are files of the prices and of the new model.
+    """
     monkeypatch.chdir(tmp_path)
     rows = [
         f"m{row},q{column},{VALUES[row, column]},{COSTS[column] + (-1) ** row}"
@@ -293,28 +303,49 @@ def test_the_commands_read_prices_and_say_what_was_spent(tmp_path, monkeypatch):
     (tmp_path / "prices.csv").write_text("\n".join(["sample,tokens", *prices]))
     new = [f"q{column},{VALUES[0, column]},new" for column in range(90)]
     (tmp_path / "new.csv").write_text("\n".join(["sample,outcome,model", *new]))
-    method = "--method=stratified_mean"
-    begun = evaluate(f"start board.csv --model=new --out=s --budget='600 tokens' {method}")
-    assert "prices of samples in tokens" in begun and "(600 tokens at most)" in begun
+    begun = evaluate(f"start board.csv --model=new --out=s --budget='600 tokens' {METHOD}")
     asked = evaluate("ask s").split()
     (tmp_path / "a.csv").write_text(
         "\n".join(["sample,value", *(f"{q},{VALUES[0, int(q[1:])]}" for q in asked)])
     )
     evaluate("tell s a.csv")
-    spent = sum(int(COSTS[int(q[1:])]) for q in asked)
-    line = f"new: spent {spent:,} of 600 tokens, saved {int(COSTS.sum()) - spent:,}"
-    assert line in evaluate("status s")
-    assert f"expected, by a known model: {line[5:]}" in begun  # whose draws are the same
-    evaluate("report s")
-    assert f",tokens,600.0,{spent}.0," in (tmp_path / "s/report/estimates.csv").read_text()
+    cost = sum(int(COSTS[int(q[1:])]) for q in asked)
+    line = f"spent {cost:,} of 600 tokens, saved {int(COSTS.sum()) - cost:,}"
+    return SimpleNamespace(begun=begun, cost=cost, line=line)
 
+
+def test_a_session_begins_with_its_prices_and_what_it_is_expected_to_spend(spent):
+    assert "prices of samples in tokens" in spent.begun and "(600 tokens at most)" in spent.begun
+    # the known model's draws are the same
+    assert f"expected, by a known model: {spent.line}" in spent.begun
+
+
+def test_a_session_says_what_was_spent_and_saved(spent):
+    assert f"new: {spent.line}" in evaluate("status s")
+
+
+def test_the_report_of_a_session_has_what_was_spent(spent, tmp_path):
+    evaluate("report s")
+    table = (tmp_path / "s/report/estimates.csv").read_text()
+    assert f",tokens,600.0,{spent.cost}.0," in table
+
+
+@pytest.mark.usefixtures("spent")
+def test_an_addition_with_a_budget_in_a_unit_needs_its_prices():
     evaluate("import board.csv --cache=c")
-    add = f"add-model --model=new.csv --budget='600 tokens' --cache=c --answered=random {method}"
-    assert "the board has no prices in tokens" in evaluate(add, 2)
-    assert line[5:] in evaluate(f"{add} --prices=prices.csv")
+    said = evaluate(f"{ADD} --budget='600 tokens'", 2)
+    assert "the board has no prices in tokens" in said
+
+
+@pytest.mark.usefixtures("spent")
+def test_prices_need_a_budget_in_their_unit():
+    evaluate("import board.csv --cache=c")
+    assert "prices need a budget" in evaluate(f"{ADD} --budget=60 --prices=prices.csv", 2)
+
+
+def test_an_addition_spends_what_a_session_spends_and_records_it(spent, tmp_path):
+    evaluate("import board.csv --cache=c")
+    assert spent.line in evaluate(f"{ADD} --budget='600 tokens' --prices=prices.csv")
     account = json.loads((tmp_path / "c/additions.jsonl").read_text().splitlines()[-1])
     account = account.get("values", account)
-    assert (account["unit"], account["spent"]) == ("tokens", spent)
-    assert "prices need a budget" in evaluate(
-        f"{add.replace(' tokens', '')} --prices=prices.csv".replace("'600'", "60"), 2
-    )
+    assert (account["unit"], account["spent"]) == ("tokens", spent.cost)
