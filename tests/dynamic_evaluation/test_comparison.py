@@ -1,6 +1,7 @@
 """New models are compared on the same samples, until the best one or their order is known."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -50,26 +51,45 @@ def test_the_best_model_is_found_and_others_are_asked_less(board):
     assert "good - weak" in str(found) and "decided, with an error of at most 5%" in str(found)
 
 
-def test_a_session_goes_on_after_it_was_opened_again(tmp_path, board):
+@pytest.fixture(scope="module")
+def ordered(tmp_path_factory, board):
+    """A session that was opened again for each round until the order of its models was known, how
+    many rounds that took, and what it found.
+    """
+    folder = tmp_path_factory.mktemp("ordered") / "s"
     more = {"models": list(NEW), "until_decided": "order"}
-    session = de.Session.start(tmp_path / "s", board, **more)
-    assert "the order of the models" in session.rule
+    session = de.Session.start(folder, board, **more)
     rounds = 0
     while not session.ended:
-        session = de.Session.start(tmp_path / "s", board, **more)
+        session = de.Session.start(folder, board, **more)
         for name in NEW:
             session.tell({i: NEW[name][i] for i in session.ask(25, name)}, name)
         rounds += 1
-    found = compare_models(session)
-    assert 1 < rounds < 7 and found.decided
+    return SimpleNamespace(session=session, rounds=rounds, found=compare_models(session))
+
+
+def test_a_session_says_that_it_ends_with_the_order_of_its_models(ordered):
+    assert "the order of the models" in ordered.session.rule
+
+
+def test_a_session_goes_on_after_it_was_opened_again(ordered):
+    found = ordered.found
+    assert 1 < ordered.rounds < 7 and found.decided
     assert found.beaten == {"good": [], "fair": ["good"], "weak": ["good", "fair"]}
     assert str(found).startswith("order: good, fair, weak (decided, with an error of at most 5%)")
-    assert run("launch.evaluate", "report", str(session.directory)).returncode == 0
-    assert str(found).splitlines()[0] in (session.directory / "report/report.html").read_text()
-    table = pd.read_csv(session.directory / "report/differences.csv")
-    expected = found.differences["weak", "fair"]
+
+
+def test_a_report_has_the_order_and_the_differences_of_the_models(ordered):
+    folder = ordered.session.directory
+    assert run("launch.evaluate", "report", str(folder)).returncode == 0
+    assert str(ordered.found).splitlines()[0] in (folder / "report/report.html").read_text()
+    table = pd.read_csv(folder / "report/differences.csv")
+    expected = ordered.found.differences["weak", "fair"]
     assert table.iloc[2, :3].tolist() == ["weak", "fair", expected.value]
-    against = compare_two(session, "good", "model-3")
+
+
+def test_a_model_of_a_session_is_compared_with_a_known_one(ordered):
+    against = compare_two(ordered.session, "good", "model-3")
     truth = NEW["good"].mean() - KNOWN[3].mean()
     assert against.low <= truth <= against.high
 
@@ -112,23 +132,47 @@ def test_lower_values_may_be_better(tmp_path):
     assert compare_models(session).best == "high"  # of the other one nothing is known
 
 
-def test_models_that_are_out_leave_their_budget_to_the_others(tmp_path, board):
-    models = {**NEW, "near": (RANDOM.random(N) < 0.93).astype(np.uint8)}
-    more = {"models": list(models), "until_decided": "best"}
-    session = de.Session.start(tmp_path / "s", board, 40, **more)
-    assert "160 answers of all models together" in session.rule
-    asked = dict.fromkeys(models, 0)
-    assert len(session.ask(None, "good")) == len(session.ask(None, "near", worker="w")) == 40
+NEAR = {**NEW, "near": (RANDOM.random(N) < 0.93).astype(np.uint8)}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, board):
+    """A session of four models with a budget for all of them, at its end, what was asked at first,
+    and how many samples of each in all.
+    """
+    folder = tmp_path_factory.mktemp("shared") / "s"
+    more = {"models": list(NEAR), "until_decided": "best"}
+    session = de.Session.start(folder, board, 40, **more)
+    first = [session.ask(None, "good"), session.ask(None, "near", worker="w")]
+    asked = dict.fromkeys(NEAR, 0)
     while not session.ended:
-        session = de.Session.start(tmp_path / "s", board, 40, **more)
-        for name, values in models.items():
+        session = de.Session.start(folder, board, 40, **more)
+        for name, values in NEAR.items():
             ids = session.ask(15, name, worker="w")
             session.tell({i: values[i] for i in ids}, name)
             asked[name] += len(ids)
+    return SimpleNamespace(session=session, first=first, asked=asked)
+
+
+def test_a_budget_is_one_of_all_models_together_and_is_asked_of_each_at_first(shared):
+    assert "160 answers of all models together" in shared.session.rule
+    assert [len(ids) for ids in shared.first] == [40, 40]
+
+
+def test_models_that_are_out_leave_their_budget_to_the_others(shared):
+    asked = shared.asked
     assert asked["weak"] < 40 < asked["good"] == asked["near"]
-    assert 156 < sum(asked.values()) <= 160 and not compare_models(session).decided
-    weak, near = (session.status()[list(models).index(name)] for name in ("weak", "near"))
-    assert weak.budget == asked["weak"] and near.budget == asked["near"] and not near.waiting
+    assert 156 < sum(asked.values()) <= 160 and not compare_models(shared.session).decided
+
+
+def test_the_status_of_models_has_the_budget_that_each_of_them_got(shared):
+    status = {each.model: each for each in shared.session.status()}
+    assert status["weak"].budget == shared.asked["weak"]
+    assert status["near"].budget == shared.asked["near"] and not status["near"].waiting
+
+
+def test_nothing_is_asked_after_the_budget_of_all(shared):
+    session = shared.session
     assert all(each.ended and not session.ask(5, each.model) for each in session.status())
 
 
