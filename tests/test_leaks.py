@@ -3,6 +3,7 @@ nothing of them is in reach.
 """
 
 import gc
+import re
 import types
 import warnings
 import zipfile
@@ -126,42 +127,74 @@ def test_nothing_of_other_splits_or_later_tasks_is_in_reach(tmp_path):
     assert len(looked) == 8
 
 
-def test_images_tested_on_after_training_on_copies_are_counted_and_shown(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
     """A stream whose files have copies: within a task, and in the training part of an earlier
     one; stored in other formats.
     """
-    monkeypatch.setenv("NEVIS_STREAM_DATA", str(tmp_path / "data"))
+    folder = tmp_path_factory.mktemp("copied")
     pixels = np.random.RandomState(0).randint(0, 255, (80, 9, 9, 3), dtype=np.uint8)
     labels = np.arange(80) % 2
     # ten test images of "own" are training images of it, which go to train, dev or dev_test
     test = np.concatenate([pixels[:10], pixels[60:70]])
-    save_zip(tmp_path / "own.zip", pixels[:60], test)
+    save_zip(folder / "own.zip", pixels[:60], test)
     later = {"images_train": 255 - pixels[:60], "images_test": pixels[:40]}
-    np.savez(tmp_path / "later.npz", **later, labels_train=labels[:60], labels_test=labels[:40])
-    (tmp_path / "s.csv").write_text(
+    np.savez(folder / "later.npz", **later, labels_train=labels[:60], labels_test=labels[:40])
+    (folder / "s.csv").write_text(
         "order,year,task_id,dataset_id,meta_split,path\n1,2001,own,own,train,own.zip\n"
         "2,2002,later,later,test,later.npz\n3,2003,own_2,own,test,own.zip\n"
     )
-    message = r"task 'own(_2)?': \d of 20 images of its test split are exact copies"
-    with pytest.warns(DataWarning, match=message) as caught:
-        ledger = run(toy.ToyLearner(), str(tmp_path / "s.csv"), tmp_path / "run")
-    assert len([w for w in caught if "exact copies" in str(w.message)]) == 2  # own and own_2
+    return str(folder / "s.csv")
+
+
+@pytest.fixture(scope="module")
+def leaky(copied, tmp_path_factory):
+    """A run on it, the warnings, how many copies each task has, and the row of `overlap.csv` for
+    the images of the later task in the earlier one.
+    """
+    run_dir = tmp_path_factory.mktemp("leaky") / "run"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        ledger = run(toy.ToyLearner(), copied, run_dir)
     counts = {r.task_id: r.to_json().get("n_leaked", "absent") for r in ledger.of_kind(TrainRecord)}
+    rows = (run_dir / "overlap.csv").read_text().splitlines()
+    return types.SimpleNamespace(
+        run_dir=run_dir,
+        warnings=[str(each.message) for each in caught],
+        counts=counts,
+        rows=rows,
+        shared=[row.split(",") for row in rows if row.startswith("later,test,own,")],
+    )
+
+
+def test_images_tested_on_after_training_on_copies_are_warned_of_once_a_task(leaky):
+    message = r"task 'own(_2)?': \d of 20 images of its test split are exact copies"
+    assert any(re.search(message, each) for each in leaky.warnings)
+    assert len([each for each in leaky.warnings if "exact copies" in each]) == 2  # own and own_2
+
+
+def test_images_tested_on_after_training_on_copies_are_counted(leaky):
+    counts = leaky.counts
     assert 5 <= counts["own"] == counts["own_2"] <= 10 and counts["later"] == "absent"
-    overlaps = (tmp_path / "run/overlap.csv").read_text().splitlines()
-    shared = [row for row in overlaps if row.startswith("later,test,own,")]
-    assert len(shared) == 1 and 30 <= int(shared[0].split(",")[3]) <= 40
-    assert not [row for row in overlaps if row.startswith("own_2")]
-    page = write_report([tmp_path / "run"], tmp_path / "report").read_text()
-    assert f"own: {counts['own']} of 20 images are exact copies" in page
-    assert f"{counts['own']} leaked" in page
-    assert f"later: of 40 test images {shared[0].split(',')[3]} are in the train or dev" in page
-    # in meta_train the dev_test split is predicted, which has no copy
+
+
+def test_copies_in_an_earlier_task_are_in_a_table_and_those_in_the_same_data_set_are_not(leaky):
+    assert len(leaky.shared) == 1 and 30 <= int(leaky.shared[0][3]) <= 40
+    assert not [row for row in leaky.rows if row.startswith("own_2")]
+
+
+def test_a_report_shows_copies(leaky, tmp_path):
+    page = write_report([leaky.run_dir], tmp_path / "report").read_text()
+    assert f"own: {leaky.counts['own']} of 20 images are exact copies" in page
+    assert f"{leaky.counts['own']} leaked" in page
+    assert f"later: of 40 test images {leaky.shared[0][3]} are in the train or dev" in page
+
+
+def test_a_run_that_predicts_a_split_without_copies_warns_of_none(copied, tmp_path):
+    """In meta_train that is the dev_test split."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
-        developed = run(
-            toy.ToyLearner(), str(tmp_path / "s.csv"), tmp_path / "dev", protocol="meta_train"
-        )
+        developed = run(toy.ToyLearner(), copied, tmp_path / "dev", protocol="meta_train")
     assert not any("n_leaked" in record.to_json() for record in developed.records)
 
 
