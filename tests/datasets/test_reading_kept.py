@@ -1,9 +1,11 @@
 """What files were understood as goes with the data: into prepared data, runs and reports."""
 
+import contextlib
 import csv
 import io
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,31 +40,62 @@ def pets(root, *parts):
     return root
 
 
-def test_a_run_keeps_it_with_the_choices_and_a_report_shows_it(tmp_path, capsys):
+HEAD = "order,year,task_id,dataset_id,meta_split,path"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A run on a stream whose file has a choice, the stream, what was said when it was loaded, and
+    the classes that were mistaken.
+    """
+    folder = tmp_path_factory.mktemp("shown")
+    pets(folder / "pets", "train", "val")
+    file = folder / "s.csv"
+    file.write_text(f"{HEAD},parts\n1,2020,pets,pets,test,pets,val=test\n")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        stream = load_stream(str(file))
+    ledger = run(toy.ToyLearner(), stream, folder / "run")
+    record = outcomes.read_mistakes(folder / "run/thumbnails/pets-mistakes.json")
+    return SimpleNamespace(
+        run_dir=folder / "run",
+        stream=stream,
+        said=said.getvalue(),
+        complete=ledger.complete,
+        mistakes=record.mistakes,
+    )
+
+
+def test_a_stream_whose_files_leave_a_choice_open_is_refused(tmp_path):
     pets(tmp_path / "pets", "train", "val")
-    head = "order,year,task_id,dataset_id,meta_split,path"
-    (tmp_path / "s.csv").write_text(f"{head}\n1,2020,pets,pets,test,pets\n")
+    (tmp_path / "s.csv").write_text(f"{HEAD}\n1,2020,pets,pets,test,pets\n")
     with pytest.raises(BadInput, match="parts=val=test"):
         load_stream(str(tmp_path / "s.csv"))
-    (tmp_path / "s.csv").write_text(f"{head},parts\n1,2020,pets,pets,test,pets,val=test\n")
-    capsys.readouterr()
-    stream = load_stream(str(tmp_path / "s.csv"))
-    said = capsys.readouterr().err
-    assert said.count("pets: understood as 120 images (train 60, test 60) of 3 classes (cat,") == 1
-    assert "pets: left out: images beside the class folders: 1 (cover.png)" in said
-    ledger = run(toy.ToyLearner(), stream, tmp_path / "run")
-    (row,) = csv.DictReader((tmp_path / "run/stream.csv").read_text().splitlines())
+
+
+def test_a_stream_says_what_its_files_were_understood_as(shown):
+    understood = "pets: understood as 120 images (train 60, test 60) of 3 classes (cat,"
+    assert shown.said.count(understood) == 1
+    assert "pets: left out: images beside the class folders: 1 (cover.png)" in shown.said
+
+
+def test_a_run_keeps_what_its_files_were_understood_as_with_the_choices(shown):
+    assert shown.complete
+    (row,) = csv.DictReader((shown.run_dir / "stream.csv").read_text().splitlines())
     assert (row["parts"], row["n_test"], row["kind"]) == ("val=test", "60", "single_label")
-    kept = environment.read_readings(tmp_path / "run" / environment.READINGS_FILE)["pets"]
-    assert kept.texts == stream.readings["pets"].texts and kept.classes == list(PETS)
-    assert ledger.complete
-    record = outcomes.read_mistakes(tmp_path / "run/thumbnails/pets-mistakes.json")
-    for mistake in record.mistakes:
+    kept = environment.read_readings(shown.run_dir / environment.READINGS_FILE)["pets"]
+    assert kept.texts == shown.stream.readings["pets"].texts and kept.classes == list(PETS)
+
+
+def test_mistakes_have_the_names_of_classes_and_files(shown):
+    for mistake in shown.mistakes:
         assert mistake.true_name in PETS and mistake.predicted_name in PETS
         assert mistake.file_name.startswith(f"val/{mistake.true_name}/{mistake.true_name}_")
-    page = write_report([tmp_path / "run"], tmp_path / "report").read_text()
+
+
+def test_a_report_shows_what_files_were_understood_as_and_their_mistakes(shown, tmp_path):
+    page = write_report([shown.run_dir], tmp_path / "report").read_text()
     assert "understood as 120 images" in page and "1 (cover.png)" in page
-    assert record.mistakes[0].file_name in page
+    assert shown.mistakes[0].file_name in page
 
 
 def test_a_choice_for_prepared_data_is_refused(tmp_path):
