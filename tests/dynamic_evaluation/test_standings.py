@@ -100,30 +100,49 @@ def test_weights_of_data_sets_are_those_of_the_score(tmp_path):
     assert row.score == 0.5 and row.means["large"][0] == 1 and row.means["small"][3] == 5
 
 
-def test_an_estimate_stands_for_chosen_samples_and_the_command_prints_all(tmp_path):
+@pytest.fixture
+def estimated(tmp_path):
+    """A cache with two complete models and one whose score was estimated from chosen samples."""
     values = (RANDOM.random((3, 200)) < [[0.9], [0.5], [0.1]]).astype(np.uint8)
     values[2, 30:] = 255
     cache = cache_of(tmp_path / "c", values)
     account = {"kind": "model", "name": "m2", "method": "adaptive_testing", "budget": 30}
     account |= {"seed": 0, "models": 2, "samples": 200, "asked": 30}
     append(cache.directory, Addition(**account, accuracy=0.6, low=0.45, high=0.75))
-    rows = of(rank_models(cache)[0])
-    assert rows["m2"].score == 0.6 and rows["m2"].method == "adaptive_testing"
-    assert (rows["m2"].rank, rows["m2"].last) == (2, 3)  # by intervals: tied with m1, not with m0
-    file = tmp_path / "board.csv"
-    words = ["nevis_stream.launch.evaluate", "board", cache.directory, f"--csv={file}"]
-    done = forked.run(*words)
+    return cache
+
+
+def print_board(cache, *words):
+    done = forked.run("nevis_stream.launch.evaluate", "board", cache.directory, *words)
     assert done.returncode == 0, done.stderr
-    assert "~0.6000" in done.stdout and "30 of 200" in done.stdout and "2–3" in done.stdout
+    return done.stdout
+
+
+def test_an_estimate_stands_for_chosen_samples(estimated):
+    row = of(rank_models(estimated)[0])["m2"]
+    assert row.score == 0.6 and row.method == "adaptive_testing" and not row.outdated
+    assert (row.rank, row.last) == (2, 3)  # by intervals: tied with m1, not with m0
+
+
+def test_the_command_marks_an_estimate_and_prints_its_samples_and_its_ranks(estimated):
+    printed = print_board(estimated)
+    assert "~0.6000" in printed and "30 of 200" in printed and "2–3" in printed
+
+
+def test_the_command_writes_what_estimated_a_score_into_a_csv(estimated, tmp_path):
+    file = tmp_path / "board.csv"
+    print_board(estimated, f"--csv={file}")
     with open(file) as text:
         table = list(csv.DictReader(text))
     assert [each["model"] for each in table] == ["m0", "m2", "m1"]
     assert table[1]["estimated_by"] == "adaptive_testing" and table[1]["rank_last"] == "3"
-    # a mean of chosen samples does not become a score when the cache grows
-    cache.append_rows(["m0", "m1"], ["more"], np.ones((2, 1), np.uint8))
-    row = of(rank_models(cache)[0])["m2"]
-    assert row.score == 0.6 and row.outdated and not rows["m2"].outdated
-    assert "!" in forked.run(*words).stdout
+
+
+def test_an_estimate_does_not_become_a_score_when_the_cache_grows(estimated):
+    estimated.append_rows(["m0", "m1"], ["more"], np.ones((2, 1), np.uint8))
+    row = of(rank_models(estimated)[0])["m2"]
+    assert row.score == 0.6 and row.outdated
+    assert "!" in print_board(estimated)
 
 
 def test_a_column_that_nobody_has_changes_nothing():
