@@ -255,34 +255,52 @@ def test_a_sweep_does_not_go_on_with_other_settings(small_stream, resumed, tmp_p
     assert done.returncode == 2 and "weight_decay" in done.stderr
 
 
-@pytest.mark.slow
-def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
+@pytest.fixture(scope="module")
+def printed(small_stream, tmp_path_factory):
+    """The words of a sweep with seeds, the folder that it is for, and what it prints as commands,
+    with their jobs; nothing was run.
+    """
+    folder = tmp_path_factory.mktemp("printed") / "sweep"
     words = [
         f"--config.stream={small_stream}",
         *QUICK,
         "--trials=1",
         "--set=train.warmup_share=0,0.5",
         "--seeds=2",
-    ]
-    words += [
         "--config.train.steps=4",
         "--config.search.learning_rate=(0.01,0.1)",
-        f"--run_dir={tmp_path / 'c'}",
+        f"--run_dir={folder}",
     ]
-    printed = sweep(*words, "--commands")
-    assert printed.returncode == 0, printed.stderr
-    result = commands.list_jobs(shlex.split(printed.stdout))
-    assert len(result) == 4 and not (tmp_path / "c").exists()
-    first = forked.run(*result[0])
-    assert first.returncode == 0, first.stderr
-    done = sweep(*words)
+    done = sweep(*words, "--commands")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("(already complete)") == 1
-    names = [path.parent.parent.name for path in (tmp_path / "c").rglob("ledger.jsonl")]
-    assert sorted(names) == sorted(
-        2 * ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"]
-    )
-    assert [Ledger(tmp_path / "c" / names[0] / f"seed-{seed}").header.seed for seed in (0, 1)] == [
-        0,
-        1,
-    ]
+    jobs = commands.list_jobs(shlex.split(done.stdout))
+    return SimpleNamespace(words=words, folder=folder, jobs=jobs, began=folder.exists())
+
+
+@pytest.fixture(scope="module")
+def continued(printed):
+    """The folder after the first job and then the sweep, and what the sweep said."""
+    first = forked.run(*printed.jobs[0])
+    assert first.returncode == 0, first.stderr
+    done = sweep(*printed.words)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(folder=printed.folder, said=done.stdout)
+
+
+@pytest.mark.slow
+def test_a_sweep_prints_a_command_for_each_run_and_runs_nothing(printed):
+    assert len(printed.jobs) == 4 and not printed.began
+
+
+@pytest.mark.slow
+def test_a_run_by_its_printed_command_is_one_of_the_sweep(continued):
+    assert continued.said.count("(already complete)") == 1
+
+
+@pytest.mark.slow
+def test_each_point_of_a_sweep_with_seeds_has_a_run_of_each(continued):
+    names = [path.parent.parent.name for path in continued.folder.rglob("ledger.jsonl")]
+    points = ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"]
+    assert sorted(names) == sorted(2 * points)
+    seeds = [Ledger(continued.folder / names[0] / f"seed-{n}").header.seed for n in (0, 1)]
+    assert seeds == [0, 1]
