@@ -14,9 +14,14 @@ from tests.launch.test_evaluate_sessions import METHOD, evaluate, folder, value
 __all__ = ["folder"]
 
 
-def test_answers_as_people_bring_them(folder):
+@pytest.fixture
+def asked(folder):
+    """What a session whose name has a space asks."""
     evaluate(f"start leaderboard.csv --model=new --out='a session' --budget=12 {METHOD}")
-    asked = evaluate("ask 'a session'").split()
+    return evaluate("ask 'a session'").split()
+
+
+def test_answers_as_people_bring_them(folder, asked):
     rows = [f"{each},{value(each)}" for each in asked]
     with gzip.open("packed.csv.gz", "wt") as file:
         file.write("\n".join(["sample,value", *rows[:2]]))
@@ -26,11 +31,25 @@ def test_answers_as_people_bring_them(folder):
         assert f"{count} answer" in (told := evaluate(f"tell 'a session' {name}"))
         assert told.endswith("evaluate ask 'a session'\n")
     assert "4 of 12" in evaluate("status 'a session'", 1)
+
+
+def test_a_value_that_is_no_outcome_is_named_by_its_line(folder, asked):
     (folder / "wrong.csv").write_text(f"sample,value\n{asked[4]},1\n{asked[5]},7\n")
     assert "wrong.csv, line 3: the model's value" in evaluate("tell 'a session' wrong.csv", 2)
+
+
+def test_a_file_with_other_columns_is_told_those_that_it_needs(folder, asked):
     (folder / "names.csv").write_text(f"id,score\n{asked[4]},1\n")
     assert "it needs sample,value" in evaluate("tell 'a session' names.csv", 2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_is_no_session():
     assert "there is no evaluation session here" in evaluate("ask leaderboard.csv", 2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_budget_of_more_samples_than_there_are_is_refused():
     too_many = evaluate(f"start leaderboard.csv --model=new --out=s --budget=900 {METHOD}", 2)
     assert "there are only" in too_many
 
