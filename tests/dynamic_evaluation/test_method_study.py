@@ -1,5 +1,7 @@
 """Studies: honest splits, scores as defined, rows that are not computed twice."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -53,31 +55,59 @@ def test_measures_by_hand():
     assert method_study.measure_dataset_errors(estimates, truth, SampleFacts(4)) == {}
 
 
-def test_a_study_goes_on_where_its_record_ends(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The record of a study, and its results."""
+    path = tmp_path_factory.mktemp("studied") / "study.jsonl"
+    results = list(method_study.run([MATRIX], DESIGN, method_study.open_record(path)))
+    return SimpleNamespace(path=path, results=results)
+
+
+def write_table(path, studied):
+    method_study.write_table(path, method_study.open_record(studied.path))
+    return path.read_text().splitlines(keepends=True)
+
+
+def scores(rows):
+    return sorted((row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows)
+
+
+@pytest.fixture
+def continued(studied, tmp_path):
+    """A study that went on from the table of an earlier version, which had nothing else, cut short
+    in its fourth row; its record, and the results that were computed.
+    """
     path, table = tmp_path / "study.jsonl", tmp_path / "study.csv"
-    record = method_study.open_record(path)
-    results = list(method_study.run([MATRIX], DESIGN, record))
-    assert len(results) == 2 * 2 * 2  # the budget above n is left out
-    kept = [{name: row[name] for name in method_study.COLUMNS} for row in results]
-    assert str(method_study.read(method_study.open_record(path))) == str(kept)
-    method_study.write_table(table, record)
-    lines = table.read_text().splitlines(keepends=True)
-    assert lines[0] == ",".join(method_study.COLUMNS) + "\n"
-    # the table of an earlier version, which had nothing else, cut short
-    path.unlink()
+    lines = write_table(table, studied)
     table.write_text("".join(lines[:4]) + lines[4][:20])
-    record = method_study.open_record(path)
-    again = list(method_study.run([MATRIX], DESIGN, record))
-    assert len(again) == len(results) - 3
+    results = list(method_study.run([MATRIX], DESIGN, method_study.open_record(path)))
+    return SimpleNamespace(path=path, results=results)
 
-    def scores(rows):
-        return sorted(
-            (row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows
-        )
 
-    assert scores(method_study.read(record)) == scores(results)
+def test_a_study_has_a_result_for_each_method_budget_and_seed(studied):
+    assert len(studied.results) == 2 * 2 * 2  # the budget above n is left out
+
+
+def test_results_of_a_study_are_read_from_its_record(studied):
+    kept = [{name: row[name] for name in method_study.COLUMNS} for row in studied.results]
+    assert str(method_study.read(method_study.open_record(studied.path))) == str(kept)
+
+
+def test_the_table_of_a_study_has_its_columns(studied, tmp_path):
+    lines = write_table(tmp_path / "study.csv", studied)
+    assert lines[0] == ",".join(method_study.COLUMNS) + "\n"
+
+
+def test_a_study_goes_on_where_its_record_ends(studied, continued):
+    assert len(continued.results) == len(studied.results) - 3
+    record = method_study.open_record(continued.path)
+    assert scores(method_study.read(record)) == scores(studied.results)
+
+
+def test_a_complete_study_is_not_computed_again(continued, monkeypatch):
     monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
-    assert not list(method_study.run([MATRIX], DESIGN, method_study.open_record(path)))
+    record = method_study.open_record(continued.path)
+    assert not list(method_study.run([MATRIX], DESIGN, record))
 
 
 def test_a_study_that_is_killed_between_two_budgets_has_the_same_costs(tmp_path, monkeypatch):
