@@ -275,21 +275,31 @@ def test_a_resolver_finds_every_import_name(wheel_environment, name):
         assert found == str(place.joinpath(*name.split("."), "__init__.py"))
 
 
-@pytest.mark.usefixtures("embedded_once")
-def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path, monkeypatch):
+QUIET = {"progress": ns.Silent(), "tensorboard": False}
+
+
+@pytest.mark.usefixtures("embedded_once", "installed")
+def test_a_learner_by_name_is_the_one_of_the_command(tmp_path):
     words = ["--config=nearest_class_mean", f"--run_dir={tmp_path / 'a'}", "--notensorboard"]
     done = forked.run("launch.run", *words)
     assert done.returncode == 0, done.stderr
-    options = {"progress": ns.Silent(), "tensorboard": False}
-    assert ns.run("nearest_class_mean", "pico", tmp_path / "b", **options).complete
+    assert ns.run("nearest_class_mean", "pico", tmp_path / "b", **QUIET).complete
     first, second = (read_config(tmp_path / name) for name in "ab")
     assert first.values == second.values
+
+
+@pytest.mark.usefixtures("installed")
+def test_settings_of_a_learner_by_name_are_those_of_the_command():
     words = ["--config=closed_form", "--config.budget=small", "--config.sample=200"]
     config = run_config.to_json(run_config.resolve(config_flag.split_words(words).config()))
     assert configure("closed_form", "small", {"sample": 200}).config == config
+
+
+@pytest.mark.usefixtures("embedded_once", "installed")
+def test_runs_of_learners_by_name_are_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "build_embedded", small_dataset)
     for name in ("nearest_class_mean", "logistic_regression"):
-        assert ns.run(name, "pico", tmp_path / name, **options).complete
+        assert ns.run(name, "pico", tmp_path / name, **QUIET).complete
     comparison = ns.compare(tmp_path / "nearest_class_mean", [tmp_path / "logistic_regression"])
     assert str(comparison).startswith("One seed cannot tell which of nearest_class_mean and")
     assert "<table" in comparison._repr_html_() and len(comparison.to_pandas()) == 5
