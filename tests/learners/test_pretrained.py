@@ -5,6 +5,8 @@ it.
 import dataclasses
 import errno
 import json
+import shutil
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -175,29 +177,43 @@ def start_from(path, run_dir, progress=None):
     )
 
 
-def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, monkeypatch):
-    """A run continues with a copy of the weights in another place, and its predictors work without
-    them; other weights are refused.
+@pytest.fixture(scope="module")
+def moved(file, tmp_path_factory):
+    """A folder with a run that was stopped and went on with a copy of the weights in another place,
+    and its ledger.
     """
-    whole = start_from(file, tmp_path / "whole")
+    folder = tmp_path_factory.mktemp("moved")
     with pytest.raises(Stop):
-        start_from(file, tmp_path / "run", StopAt(4))
-    (tmp_path / "copy.safetensors").write_bytes(file.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    again = start_from("copy.safetensors", tmp_path / "run")
+        start_from(file, folder / "run", StopAt(4))
+    (folder / "copy.safetensors").write_bytes(file.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        ledger = start_from("copy.safetensors", folder / "run")
+    return SimpleNamespace(folder=folder, ledger=ledger)
+
+
+def test_weights_are_known_by_their_content_not_by_their_place(file, moved, tmp_path):
+    whole = start_from(file, tmp_path / "whole")
     for name in ("ledger.jsonl", "config.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert again.header.config_hash == whole.header.config_hash
-    assert str(tmp_path) not in (tmp_path / "run/config.json").read_text()
+        again = (moved.folder / "run" / name).read_bytes()
+        assert again == (tmp_path / "whole" / name).read_bytes()
+    assert moved.ledger.header.config_hash == whole.header.config_hash
+    assert str(moved.folder) not in (moved.folder / "run/config.json").read_text()
+
+
+def test_a_run_does_not_go_on_with_other_weights(moved, tmp_path):
+    shutil.copytree(moved.folder / "run", tmp_path / "run")
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
-        start_from("other.safetensors", tmp_path / "run")
-    remaining = load_learner(read_values(tmp_path / "run"))
-    tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
+        start_from(tmp_path / "other.safetensors", tmp_path / "run")
+
+
+def test_predictors_work_without_the_weights_and_training_does_not(moved):
+    remaining = load_learner(read_values(moved.folder / "run"))
+    tree = Checkpoint(moved.folder / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
-    assert remaining.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[
-        0
-    ] == len(images)
+    answers = remaining.predict(tree, images, Context(path=("seed 0",), phase="predict"))
+    assert answers.shape[0] == len(images)
     with pytest.raises(BadInput, match="the path of the pre-trained weights is missing"):
         remaining.initialisation.choose(None, None, NETWORK)
 
@@ -399,14 +415,11 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
         weights.read_facts(source)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
-def test_weights_of_another_library_are_imported(tmp_path, suffix):
-    """A ResNet of two stages under torchvision's names, from the command line to a learner that
-    starts from it.
+@pytest.fixture(scope="module", params=["npz", "safetensors"])
+def theirs(request, tmp_path_factory):
+    """A file of a ResNet of two stages under torchvision's names, its arrays, the network that they
+    are for, and the words of a command that imports them.
     """
-    from nevis_stream.learners.parts import weights
-
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
     network = Network("resnet", tuple(sorted(options.items())), 32)
     random = np.random.RandomState(0)
@@ -430,54 +443,80 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     arrays = {
         name: random.uniform(0.5, 1, shape).astype(np.float32) for name, shape in names.items()
     }
-    source, out = tmp_path / f"theirs.{suffix}", tmp_path / "ours.safetensors"
-    if suffix == "npz":
+    source = tmp_path_factory.mktemp("theirs") / f"theirs.{request.param}"
+    if request.param == "npz":
         np.savez(source, **arrays)
     else:
         safetensors.numpy.save_file(arrays, source)
-    flags = [
-        "--config.network.name=resnet",
-        "--config.network.stage_sizes=(1,1)",
-        "--config.network.width=4",
-    ]
-    flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
     words = [
         "launch.pretrain",
         "--config=indep",
-        *flags,
+        "--config.network.name=resnet",
+        "--config.network.stage_sizes=(1,1)",
+        "--config.network.width=4",
+        "--config.network.stem=standard",
+        "--config.network.padding=torch",
         f"--import_file={source}",
-        f"--out={out}",
     ]
-    refused = forked.run(*words, "--layout=torchvision_resnet")
-    assert refused.returncode == 2 and "error: --flops" in refused.stderr
-    wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
-    assert (
-        wrong.returncode == 2
-        and "torchvision_resnet" in wrong.stderr
-        and "Traceback" not in wrong.stderr
-    )
-    words.append("--layout=torchvision_resnet")
-    for flags, message in (
+    return SimpleNamespace(words=words, arrays=arrays, network=network)
+
+
+IMPORT = ["--layout=torchvision_resnet", "--trained_on=ImageNet"]
+
+
+@pytest.fixture(scope="module")
+def ours(theirs, tmp_path_factory):
+    """The file that the command makes of it."""
+    out = tmp_path_factory.mktemp("ours") / "ours.safetensors"
+    done = forked.alone(*theirs.words, *IMPORT, "--flops=1e18", f"--out={out}")
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words,message",
+    [
+        (["--layout=torchvision_resnet"], "error: --flops"),
+        (["--layout=keras", "--flops=1e18", "--trained_on=ImageNet"], "torchvision_resnet"),
+        ([*IMPORT, "--flops=nan"], "--flops=nan: "),
         (
-            ["--flops=nan", "--trained_on=ImageNet"],
-            "--flops=nan: ",
-        ),
-        (
-            ["--flops=inf", "--trained_on=ImageNet"],
+            [*IMPORT, "--flops=inf"],
             "--flops=inf: the cost of the weights must be a finite number",
         ),
-        (["--flops=1e18", "--trained_on="], "error: --trained_on"),
-    ):
-        refused = forked.run(*words, *flags)
-        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
-    done = forked.alone(*words, "--flops=1e18", "--trained_on=ImageNet")
-    assert done.returncode == 0, done.stderr
-    assert forked.run(*words, "--flops=1e18", "--trained_on=ImageNet").returncode == 0
-    refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
-    assert refused.returncode == 2 and f"{out}: this file exists already" in refused.stderr
-    assert weights.read_facts(out).flops == 10**18
-    expected = weights.convert(arrays, "torchvision_resnet", network.backbone())["params"][
-        "backbone"
-    ]
-    result = weights.load(out, network)["params"]["backbone"]
+        (
+            ["--layout=torchvision_resnet", "--flops=1e18", "--trained_on="],
+            "error: --trained_on",
+        ),
+    ],
+)
+def test_an_import_whose_facts_are_missing_or_wrong_is_refused(theirs, tmp_path, words, message):
+    out = tmp_path / "ours.safetensors"
+    refused = forked.run(*theirs.words, *words, f"--out={out}")
+    assert refused.returncode == 2 and message in refused.stderr, refused.stderr
+    assert "Traceback" not in refused.stderr and not out.exists()
+
+
+@pytest.mark.slow
+def test_weights_of_another_library_are_those_that_a_learner_starts_from(theirs, ours):
+    expected = weights.convert(theirs.arrays, "torchvision_resnet", theirs.network.backbone())
+    result = weights.load(ours, theirs.network)["params"]["backbone"]
+    expected = expected["params"]["backbone"]
     assert jax.tree.all(jax.tree.map(np.array_equal, result, expected))
+
+
+@pytest.mark.slow
+def test_the_cost_of_imported_weights_is_kept(ours):
+    assert weights.read_facts(ours).flops == 10**18
+
+
+@pytest.mark.slow
+def test_the_same_import_may_be_repeated(theirs, ours):
+    again = forked.run(*theirs.words, *IMPORT, "--flops=1e18", f"--out={ours}")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
+def test_another_import_does_not_write_over_a_file(theirs, ours):
+    refused = forked.run(*theirs.words, *IMPORT, "--flops=1e17", f"--out={ours}")
+    assert refused.returncode == 2 and f"{ours}: this file exists already" in refused.stderr
