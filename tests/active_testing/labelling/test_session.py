@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -80,10 +81,11 @@ def test_labels_after_a_gap_wait(tmp_path):
     assert gather_draws(session, 0)[0].asked == 30
 
 
-def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
-    session, labels = begin(tmp_path / "session", n=200)
-    clean, _ = begin(tmp_path / "clean", n=200)
-    labelled(clean, labels, 3, 20)
+@pytest.fixture(scope="module")
+def unlabelled(tmp_path_factory):
+    """A session of 60 draws of which nobody can label the first four."""
+    folder = tmp_path_factory.mktemp("unlabelled")
+    session, labels = begin(folder / "session", n=200)
     words = ["?", "NaN", "255", "unknown"]
     for round_number in range(3):
         _, rows = session.next(20)
@@ -91,11 +93,21 @@ def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
         for place, row in enumerate(rows):
             missing = round_number == 0 and place < len(words)
             lines.append(f"{session.ids[row]},{words[place] if missing else labels[row]}")
-        (tmp_path / "a.csv").write_text("\n".join(lines))
-        session.record(read_labels(session, tmp_path / "a.csv").classes, "a.csv")
-    session = Session(session.directory)
+        (folder / "a.csv").write_text("\n".join(lines))
+        session.record(read_labels(session, folder / "a.csv").classes, "a.csv")
+    return session.directory
+
+
+def test_what_nobody_can_label_is_skipped_and_counted(unlabelled):
+    session = Session(unlabelled)
     assert not session.waiting()
     assert session.counts() == "56 of 200 samples have a label; 4 samples nobody can label"
+
+
+def test_what_nobody_can_label_makes_intervals_wider(unlabelled, tmp_path):
+    session = Session(unlabelled)
+    clean, labels = begin(tmp_path / "clean", n=200)
+    labelled(clean, labels, 3, 20)
     for account, whole in zip(
         estimate_models(session, "lure"), estimate_models(clean, "lure"), strict=True
     ):
@@ -103,8 +115,16 @@ def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
         assert (estimate.observed, estimate.failed, estimate.cost.labels) == (56, 4, 56)
         assert estimate.low < whole.estimate.value < estimate.high
         assert account.width > whole.width
+
+
+def test_estimates_along_a_session_with_missing_labels_end_with_its_own(unlabelled):
+    session = Session(unlabelled)
     assert estimate_along(session, 0, "lure")[-1][1] == estimate_models(session, "lure")[0].estimate
     assert 1 < count_plain_labels(gather_draws(session, 0), 0.1) < 200
+
+
+def test_what_nobody_could_label_is_labelled_as_a_correction_alone(unlabelled, tmp_path):
+    session = Session(shutil.copytree(unlabelled, tmp_path / "session"))
     sample = session.ids[session.draws()[0].samples[0]]
     with pytest.raises(BadInput, match=r"is 'cat', but '\?' was recorded before"):
         session.record({sample: 0}, "b.csv")
@@ -122,32 +142,61 @@ def test_probabilities_are_those_of_the_draws(tmp_path):
     np.testing.assert_allclose(draws.losses, first.losses - second.losses)
 
 
-def test_a_pool_that_grows_keeps_its_labels(tmp_path):
-    session, labels = begin(tmp_path)
-    labelled(session, labels, 1, 45)
-    before = state(tmp_path)
-    ids, predictions, more = example(40, seed=9, prefix="new")
-    session.grow(PoolPart("later", ids, predictions, SurrogateData(predictions[0])))
-    assert len(session.ids) == 100 and state(tmp_path) == before
+LATER_IDS, LATER_PREDICTIONS, LATER_LABELS = example(40, seed=9, prefix="new")
+LATER = PoolPart("later", LATER_IDS, LATER_PREDICTIONS, SurrogateData(LATER_PREDICTIONS[0]))
+
+
+@pytest.fixture
+def few(tmp_path):
+    """A session with 45 labels of its 60 samples, and the classes of all."""
+    session, labels = begin(tmp_path / "session")
+    return labelled(session, labels, 1, 45), labels
+
+
+@pytest.fixture
+def grown(few):
+    """The session after its pool has grown by 40 samples, and the classes of all."""
+    session, labels = few
+    session.grow(LATER)
+    return session, np.concatenate([labels, LATER_LABELS])
+
+
+def test_a_pool_that_grows_keeps_its_labels(few):
+    session, _ = few
+    before = state(session.directory)
+    session.grow(LATER)
+    assert len(session.ids) == 100 and state(session.directory) == before
+
+
+def test_a_grown_pool_has_no_estimate_before_its_new_samples_have_labels(grown):
+    session, _ = grown
     account = estimate_models(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
     assert (
         account.estimate.reason == "the samples added later (part 1): there is no usable label yet"
     )
-    every = np.concatenate([labels, more])
-    labelled(Session(tmp_path), every, 3, 20)
-    session = Session(tmp_path)
+
+
+def test_a_grown_pool_with_all_its_labels_has_the_exact_risk(grown):
+    session, labels = grown
+    labelled(Session(session.directory), labels, 3, 20)
+    session = Session(session.directory)
     account = estimate_models(session, "tuned_difference")[0]
-    predicted = np.concatenate([g.predictions[0] for g in session.pool_parts]).argmax(axis=1)
-    assert account.estimate.value == pytest.approx((predicted != every).mean())
-    session.grow(
-        PoolPart("later", ids, predictions, SurrogateData(predictions[0]))
-    )  # the same command again
-    assert len(Session(tmp_path).ids) == 100
+    predicted = np.concatenate([part.predictions[0] for part in session.pool_parts]).argmax(axis=1)
+    assert account.estimate.value == pytest.approx((predicted != labels).mean())
+
+
+def test_a_pool_that_grows_again_by_the_same_samples_stays_as_it_is(grown):
+    session, _ = grown
+    session.grow(LATER)
+    assert len(Session(session.directory).ids) == 100
+
+
+def test_a_pool_does_not_grow_by_samples_that_it_has(grown):
+    session, _ = grown
+    predictions = LATER_PREDICTIONS[:, 1:]
     with pytest.raises(BadInput, match="39 of its 39 samples are in the session already"):
-        session.grow(
-            PoolPart("later", ids[1:], predictions[:, 1:], SurrogateData(predictions[0, 1:]))
-        )
+        session.grow(PoolPart("later", LATER_IDS[1:], predictions, SurrogateData(predictions[0])))
 
 
 def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
