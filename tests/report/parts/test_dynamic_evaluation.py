@@ -4,6 +4,7 @@ left out with the reason.
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -38,32 +39,52 @@ def make_cache(directory):
     return created
 
 
-def test_a_cache_is_shown_beside_runs(cache, tmp_path):
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A cache with its summary, and its pages beside a run and alone."""
+    folder = tmp_path_factory.mktemp("shown")
+    cache = make_cache(folder / "toys")
     summary = evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)
-    run = SyntheticRun(learner="Indep").write(tmp_path / "run")
-    page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
-    assert "Cache toys" in page
-    assert "12 models × 90 samples" in page
-    assert f"{summary['additions'][0]['mae']:.4f}" in page
-    assert page.count("data:image/png;base64,") >= 1
+    run = SyntheticRun(learner="Indep").write(folder / "run")
+    beside = write_report([run, cache.directory], folder / "out", figures=True).read_text()
+    alone = write_report([cache.directory], folder / "alone").read_text()
+    return SimpleNamespace(
+        addition=summary["additions"][0], out=folder / "out", beside=beside, alone=alone
+    )
+
+
+def test_a_cache_is_shown_beside_runs(shown):
+    page = shown.beside
+    assert "Cache toys" in page and "12 models × 90 samples" in page
+    assert f"{shown.addition['mae']:.4f}" in page
     assert "Estimated accuracies of new models against the true ones on toys" in page
-    worth = pd.read_csv(tmp_path / "out" / "evaluation_overview.csv").loc[0]
+    assert "1 run, 1 cache" in page and "In dynamic evaluation: The number of samples" in page
+
+
+def test_tables_of_a_cache_have_its_additions_and_its_methods(shown):
+    worth = pd.read_csv(shown.out / "evaluation_overview.csv").loc[0]
     assert (worth["method"], worth["asked"], worth["new"], worth["judged"]) == (
         "sort_and_search",
         9,
         1,
         1,
     )
-    assert worth["mae"] == pytest.approx(summary["additions"][0]["mae"])
-    assert (tmp_path / "out" / "figures" / "evaluation_truth_1.png").is_file()
-    written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
+    assert worth["mae"] == pytest.approx(shown.addition["mae"])
+    written = pd.read_csv(shown.out / "evaluation_methods.csv")
     assert set(written["method"]) == {"published", "sort_and_search"}
-    assert (tmp_path / "out" / "figures" / "evaluation_budget_1.pdf").is_file()
-    shown = {
-        name for name in re.findall(r'data-figure="([^"]*)"', page) if name.startswith("evaluation")
-    }
-    assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
-    alone = write_report([cache.directory], tmp_path / "alone").read_text()
+
+
+def test_figures_of_a_cache_are_in_the_page_and_in_files(shown):
+    figures = shown.out / "figures"
+    assert shown.beside.count("data:image/png;base64,") >= 1
+    assert (figures / "evaluation_truth_1.png").is_file()
+    assert (figures / "evaluation_budget_1.pdf").is_file()
+    names = re.findall(r'data-figure="([^"]*)"', shown.beside)
+    evaluations = {name for name in names if name.startswith("evaluation")}
+    assert evaluations == {path.stem for path in figures.glob("evaluation*.png")}
+
+
+def test_a_page_of_a_cache_alone_speaks_of_nothing_else(shown):
     for text in (
         "<h1>Dynamic evaluation on the cache toys</h1>",
         "<title>Dynamic evaluation on the cache toys</title>",
@@ -71,11 +92,13 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
         "<h2>Dynamic evaluation</h2>",
         '<dt id="term-budget">Budget</dt>\n<dd>The number of samples on which',
     ):
-        assert text in alone, text
-    for term in ("MAE", "Spearman", "Kendall", "covered"):
-        assert f">{term}</dt>" in alone and f">{term}</dt>" in page
-    assert "Across streams" not in alone and ">Training FLOPs</dt>" not in alone
-    assert "1 run, 1 cache" in page and "In dynamic evaluation: The number of samples" in page
+        assert text in shown.alone, text
+    assert "Across streams" not in shown.alone and ">Training FLOPs</dt>" not in shown.alone
+
+
+@pytest.mark.parametrize("term", ["MAE", "Spearman", "Kendall", "covered"])
+def test_terms_of_a_cache_are_explained_alone_and_beside_runs(shown, term):
+    assert f">{term}</dt>" in shown.alone and f">{term}</dt>" in shown.beside
 
 
 def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
