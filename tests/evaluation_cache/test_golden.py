@@ -25,7 +25,7 @@ def cache(tmp_path):
     return EvaluationCache(tmp_path / "golden")
 
 
-def test_all_that_it_holds_is_read(cache, tmp_path):
+def test_all_that_it_holds_is_read(cache):
     expected = np.load(GOLDEN / "expected.npz")
     assert cache.verify() == [] and version(cache) == 1
     assert cache.samples() == expected["samples"].tolist()
@@ -38,13 +38,23 @@ def test_all_that_it_holds_is_read(cache, tmp_path):
     assert cache.probabilities("m0", np.arange(30, 40)).shape == (10, 3)
     assert cache.models()["m0"]["flops_per_sample"] == 1000.0
     assert cache.facts().dataset.tolist() == ["digits"] * 40 and cache.facts().low is None
+
+
+def test_where_its_predictions_come_from_is_read(cache):
     with cache.index.reading() as db:
         (tile, *_) = entries.list_tiles(db, "state = 'predicted'")
         assert entries.read_origin(db, tile.number)["method"] == "sort_and_search"
     assert read_additions(cache.directory)[0].name == "m5"
+
+
+def test_it_is_merged_into_a_new_cache(cache, tmp_path):
     copy = EvaluationCache(tmp_path / "copy", create=True, about=cache.about)
     copy.merge(cache)
-    assert (copy.matrix() == expected["correct"]).all() and copy.verify() == []
+    expected = np.load(GOLDEN / "expected.npz")["correct"]
+    assert (copy.matrix() == expected).all() and copy.verify() == []
+
+
+def test_a_file_of_what_it_holds_is_imported_to_the_same(cache, tmp_path):
     again = EvaluationCache(tmp_path / "again", create=True)
     import_file(again, GOLDEN / "expected.npz")
     assert (again.states() == cache.states()).all()
