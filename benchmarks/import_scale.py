@@ -33,21 +33,25 @@ print(json.dumps([used.ru_utime + used.ru_stime, peak / 1024]))
 
 
 def main() -> None:
-    """Prints a line for each import."""
+    """Prints a Markdown table with a row for each import."""
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=("csv", "npy"))
     options = parser.parse_args()
     from nevis_stream.experiments.scripts import describe
 
-    print(describe())
+    print(f"{describe()}; n = 1\n")
+    print("| file | MB | CPU s | MiB |\n|---|---:|---:|---:|")
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, make in (("csv", write_csv), ("npy", write_npy)):
+    for name, make, content in (
+        ("csv", write_csv, f"a row for each of {MODELS:,} × {CELLS // MODELS:,} cells"),
+        ("npy", write_npy, f"a matrix of {MODELS:,} × {COLUMNS:,} outcomes"),
+    ):
         if options.only not in (None, name):
             continue
         path = options.out / f"large.{name}"
         make(path)
-        measure(path, options.out / f"cache_{name}")
+        measure(f"{name}: {content}", path, options.out / f"cache_{name}")
         path.unlink()
 
 
@@ -70,14 +74,14 @@ def write_npy(path: Path) -> None:
     matrix.flush()
 
 
-def measure(path: Path, cache: Path) -> None:
-    """Imports a file into a new cache in another process, and prints its cost."""
+def measure(name: str, path: Path, cache: Path) -> None:
+    """Imports a file into a new cache in another process, and prints its row of the table."""
     shutil.rmtree(cache, ignore_errors=True)
     command = [sys.executable, "-c", _RUN, str(path), str(cache)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seconds, mebibytes = json.loads(done.stdout.splitlines()[-1])
     size = path.stat().st_size / 1e6
-    print(f"{path.name} ({size:,.0f} MB): {seconds:.1f} CPU s, {mebibytes:,.0f} MiB")
+    print(f"| {name} | {size:,.0f} | {seconds:.1f} | {mebibytes:,.0f} |")
     shutil.rmtree(cache)
 
 

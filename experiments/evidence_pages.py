@@ -1,12 +1,15 @@
-"""Puts the tables of recorded studies into the pages of docs/evidence.
+"""Puts what commands print into the pages of docs/evidence.
 
     python -m experiments.evidence_pages [PAGE.md ...]
+    python -m experiments.evidence_pages --measure PAGE.md ...
 
-Between `<!-- printed by: python -m MODULE ARGUMENTS -->` and `<!-- end -->` a page has what that
-command prints, without the line that describes the machine: the page says when and where the data
-were measured, not when the tables were printed. In the index the row of a study has its page's
-title, answer and first date, and the toctree has the pages of the rows; `| [](PAGE.md) | |` is
-enough for a new row. Without arguments all pages with such a part, and the index, are made anew.
+Between `<!-- printed by: python -m MODULE ARGUMENTS -->` and `<!-- end -->` a page has that command
+and the tables that it prints from a record, without the line that describes the machine: the page
+says when and where the data were measured, not when the tables were printed. After
+`<!-- measured by: ... -->` it has all that the command prints, which measures anew: only --measure
+runs it, for the pages that are named. In the index the row of a study has its page's title, answer
+and first date, and the toctree has the pages of the rows; `| [](PAGE.md) | |` is enough for a new
+row. Without arguments all pages with a printed part, and the index, are made anew.
 """
 
 import re
@@ -15,35 +18,47 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from absl import flags
+
+from nevis_stream import errors
 from nevis_stream.storage.reading import read_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
-PRINTED = re.compile(
-    r"(?P<mark><!-- printed by: python -m (?P<command>[^>]+) -->\n).*?(?=<!-- end -->)", re.S
+PART = re.compile(
+    r"(?P<mark><!-- (?P<how>printed|measured) by: (?P<command>python -m [^>]+) -->\n)"
+    r".*?(?=<!-- end -->)",
+    re.S,
 )
 INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
+MACHINE = re.compile(r"Python 3\.\d.*, jax ")
+MEASURE = flags.DEFINE_bool("measure", False, "run the commands that measure too")
 TOCTREE = re.compile(r"(?<=:maxdepth: 1\n).*?(?=```)", re.S)
 
 
-def print_tables(command: str) -> str:
-    """Returns what a module prints, without the line about the machine; it starts with a blank line
-    and ends with one.
+def print_part(command: str, measured: bool) -> str:
+    """Returns a command as a reader copies it and what it prints; without the line about the
+    machine if it does not measure. It starts with a blank line and ends with one.
     """
-    printed = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    lines = [line for line in printed.splitlines() if not re.search(r"Python 3\.\d.*, jax ", line)]
-    return "\n" + "\n".join(lines).strip("\n") + "\n\n"
+    words = [sys.executable, *command.split()[1:]]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise errors.BadInput(f"`{command}` ended with status {done.returncode}.")
+    lines = [line for line in done.stdout.splitlines() if measured or not MACHINE.search(line)]
+    tables = "\n".join(lines).strip("\n")
+    return f"\n```bash\n{command}\n```\n\n{tables}\n\n"
 
 
-def rebuild(text: str) -> str:
-    """Returns a page's text with its printed parts made anew."""
-    return PRINTED.sub(lambda part: part["mark"] + print_tables(part["command"]), text)
+def rebuild(text: str, measure: bool = False) -> str:
+    """Returns a page's text with its printed parts made anew, and if `measure` the measured ones."""
+
+    def make(part: re.Match[str]) -> str:
+        measured = part["how"] == "measured"
+        if measured and not measure:
+            return part[0]
+        return part["mark"] + print_part(part["command"], measured)
+
+    return PART.sub(make, text)
 
 
 def rebuild_index(text: str) -> str:
@@ -54,9 +69,11 @@ def rebuild_index(text: str) -> str:
     def say(row: re.Match[str]) -> str:
         page = read_bytes(EVIDENCE / row["page"]).decode()
         title, answer = (" ".join(part.split()) for part in page.split("\n\n")[:2])
-        dates = re.findall(r"\b2\d{3}-\d\d-\d\d", PRINTED.sub("", page))
-        kept = "" if row["page"].startswith("not-regenerated/") else ", data kept"
-        return f"| [{title.removeprefix('# ')}]({row['page']}) | {answer} | {dates[0]}{kept} |"
+        kept = [part["mark"] for part in PART.finditer(page) if part["how"] == "printed"]
+        if not (day := re.search(r"\b2\d{3}-\d\d-\d\d", PART.sub("", page) if kept else page)):
+            raise errors.BadInput(f"{row['page']} has no date of its measurement.")
+        data = ", data kept" if kept else ""
+        return f"| [{title.removeprefix('# ')}]({row['page']}) | {answer} | {day[0]}{data} |"
 
     rows = (row["page"].removesuffix(".md") for row in INDEX_ROW.finditer(text))
     return TOCTREE.sub("".join(f"{page}\n" for page in rows), INDEX_ROW.sub(say, text))
@@ -64,9 +81,14 @@ def rebuild_index(text: str) -> str:
 
 def main(names: Sequence[str]) -> None:
     """Makes pages anew, and names those that have changed."""
+    if MEASURE.value and not names:
+        raise errors.BadInput("--measure needs the pages whose commands are to be run.")
     for page in map(Path, names or sorted(EVIDENCE.rglob("*.md"))):
         before = read_bytes(page).decode()
-        after = (rebuild_index if page.name == "index.md" else rebuild)(before)
+        if page.name == "index.md":
+            after = rebuild_index(before)
+        else:
+            after = rebuild(before, MEASURE.value)
         if after != before:
             page.write_text(after)
             print(page)

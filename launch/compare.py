@@ -13,7 +13,7 @@ to reach the same error. Differences are A - B in percentage points: below zero,
 There are two 95% intervals. The one over seeds is for new runs on the same tasks, and needs two
 seeds of each method. The one over tasks is for new runs on other tasks like these (a paired
 bootstrap over tasks; with two seeds of each method, it includes the noise that whole runs share).
-Measured coverage: docs/evidence/not-regenerated/interval-coverage.md.
+Measured coverage: docs/evidence/interval-coverage.md.
 """
 
 import glob

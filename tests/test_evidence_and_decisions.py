@@ -27,16 +27,16 @@ def test_a_page_of_evidence_begins_with_its_answer(page):
         first and len(first) + len(second) > 60 and not first.startswith(("|", "```", "20", "*Not"))
     )
     assert len(text.split("\n\n")[1].split()) <= 80, "the answer is long"
-    shown = "".join(re.findall(r"```bash\n(.*?)```", text, re.S)).split("\n")
-    assert any(shown) or "`python -m " in text, "the command"
-    for part in evidence_pages.PRINTED.finditer(text):
-        assert f"python -m {part['command']}" in shown, (
-            f"show it in a bash block: {part['command']}"
-        )
+    assert "```bash\n" in text or "`python -m " in text, "the command"
+    parts = list(evidence_pages.PART.finditer(text))
+    for part in parts:
+        assert f"```bash\n{part['command']}\n```" in part[0]
+        printed_machine = evidence_pages.MACHINE.search(part[0])
+        assert bool(printed_machine) == (part["how"] == "measured"), part["command"]
     assert re.search(r"\b2\d{3}-\d\d-\d\d", text), "the date"
     assert re.search(r"EPYC|Xeon|H\d00", text), "the machine"
-    kept = "<!-- printed by" in text or page.stem == "theory"
-    assert kept != ("*Not regenerated" in text) and kept != (page.parent.name == "not-regenerated")
+    assert bool(parts) != ("*Not regenerated" in text)
+    assert bool(parts) != (page.parent.name == "not-regenerated")
 
 
 def test_every_page_of_evidence_has_one_row_in_the_index():
@@ -61,11 +61,11 @@ def test_the_index_has_the_answers_of_its_pages():
 
 
 def test_little_is_written_by_hand():
-    """Of the pages with kept data what no command prints, of the index what is not of a page, and
-    the old headings: 400 lines in all, empty ones not counted.
+    """Of the pages that are made anew what no command prints, of the index what is not of a page,
+    and the old headings: 400 lines in all, empty ones not counted.
     """
     kept = [page for page in EVIDENCE if page.parent.name != "not-regenerated"]
-    texts = [evidence_pages.PRINTED.sub("", page.read_text()) for page in kept]
+    texts = [evidence_pages.PART.sub("", page.read_text()) for page in kept]
     index = (evidence_pages.EVIDENCE / "index.md").read_text().partition("```{toctree}")[0]
     texts += [evidence_pages.INDEX_ROW.sub("", index), (ROOT / "benchmarks/RESULTS.md").read_text()]
     assert sum(line != "" for text in texts for line in text.split("\n")) <= 400
@@ -76,11 +76,30 @@ def test_printed_parts_are_what_their_command_prints():
     assert evidence_pages.rebuild(page.read_text()) == page.read_text()
 
 
-def test_what_is_printed_is_put_between_the_marks(monkeypatch):
-    monkeypatch.setattr(evidence_pages, "print_tables", lambda command: f"\n{command}\n\n")
-    text = "a\n<!-- printed by: python -m x table -->\nold\n<!-- end -->\nb\n"
-    new = evidence_pages.rebuild(text)
-    assert new == "a\n<!-- printed by: python -m x table -->\n\nx table\n\n<!-- end -->\nb\n"
+@pytest.mark.parametrize("measure", [False, True])
+def test_what_is_printed_is_put_between_the_marks(monkeypatch, measure):
+    def print_part(command, measured):
+        return f"\n{command}, {measured}\n\n"
+
+    monkeypatch.setattr(evidence_pages, "print_part", print_part)
+    text = "a\n<!-- {} by: python -m x table -->\n{}<!-- end -->\nb\n"
+    printed, measured = text.format("printed", "old\n"), text.format("measured", "old\n")
+    new = text.format("printed", "\npython -m x table, False\n\n")
+    if measure:
+        measured_anew = text.format("measured", "\npython -m x table, True\n\n")
+    else:
+        measured_anew = measured
+    assert evidence_pages.rebuild(printed + measured, measure) == new + measured_anew
+
+
+def test_a_part_has_its_command_and_what_it_prints(tmp_path, monkeypatch):
+    machine = "2026-01-01, a processor, 2 cores, Python 3.11.7, jax 0.10.2, load 1"
+    (tmp_path / "said.py").write_text(f"print('\\n{machine}\\n\\n| a |\\n')\n")
+    monkeypatch.setattr(evidence_pages, "ROOT", tmp_path)
+    command = "```bash\npython -m said\n```\n"
+    assert evidence_pages.print_part("python -m said", False) == f"\n{command}\n| a |\n\n"
+    measured = evidence_pages.print_part("python -m said", True)
+    assert measured == f"\n{command}\n{machine}\n\n| a |\n\n"
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)

@@ -1,5 +1,11 @@
-"""What the paper claims, next to what the tables of `results` measure."""
+"""What the paper claims, next to what the tables of `results` measure.
 
+    python -m experiments.theory.claims    # the table of docs/evidence/theory.md, 13 CPU seconds
+
+A page with figures and all tables is written by `python -m launch.dynamic_benchmark theory`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -224,3 +230,19 @@ def _of_exponential(updates: pd.DataFrame) -> Claim:
         f"at most {ratio:.2f} times the bound, random and greedy minimisers",
         bool(ratio <= 1 + 1e-9),
     )
+
+
+def main(words: Sequence[str]) -> None:
+    """Prints the claims as a Markdown table."""
+    from nevis_stream.experiments.scripts import describe
+
+    print(f"{describe()}\n\n| claim | source | measured | holds |\n|---|---|---|---|")
+    for each in check(Tables.compute(10_000, 0)):
+        measured = each.measured.replace("|", "\\|")
+        print(f"| {each.claim} | {each.source} | {measured} | {each.verdict} |")
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.start(main)

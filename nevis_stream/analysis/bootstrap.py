@@ -3,7 +3,7 @@
 There are two questions. `bound_over_tasks`: would A beat B on other tasks like these, in other
 runs? Both tasks and seeds are random samples. `bound_over_seeds`: would A beat B on these same
 tasks, in other runs? Only the seeds are random. Decisions 0017 and 0026 give the reasons for these
-forms; coverage is measured in docs/evidence/not-regenerated/interval-coverage.md.
+forms; coverage is measured in docs/evidence/interval-coverage.md.
 """
 
 import functools

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a comparison shows itself in these words
     from nevis_stream.analysis.differences import Comparison
 
 # with fewer, effects as skewed as the published ones are covered too seldom: docs/evidence/
-# not-regenerated/interval-coverage.md
+# interval-coverage.md
 FEW_TASKS = 20
 _MOST_SEEDS = 100
 
