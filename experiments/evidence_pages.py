@@ -50,7 +50,7 @@ def print_part(command: str, measured: bool) -> str:
 
 
 def rebuild(text: str, measure: bool = False) -> str:
-    """Returns a page's text with its printed parts made anew, and if `measure` the measured ones."""
+    """Returns a page's text with its printed parts made anew, with `measure` the measured too."""
 
     def make(part: re.Match[str]) -> str:
         measured = part["how"] == "measured"
@@ -85,10 +85,8 @@ def main(names: Sequence[str]) -> None:
         raise errors.BadInput("--measure needs the pages whose commands are to be run.")
     for page in map(Path, names or sorted(EVIDENCE.rglob("*.md"))):
         before = read_bytes(page).decode()
-        if page.name == "index.md":
-            after = rebuild_index(before)
-        else:
-            after = rebuild(before, MEASURE.value)
+        index = page.name == "index.md"
+        after = rebuild_index(before) if index else rebuild(before, MEASURE.value)
         if after != before:
             page.write_text(after)
             print(page)
