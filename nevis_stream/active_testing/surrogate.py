@@ -218,12 +218,10 @@ class SurrogateBuilder(ABC):
     Attributes:
       about: one line for people.
       needs: names of the attributes of `SurrogateData` that must be there.
-      retrained: whether it learns from bought labels.
     """
 
     about = ""
     needs: tuple[str, ...] = ()
-    retrained = True
 
     def lacks(self, data: SurrogateData) -> str:
         """Returns what is missing, in words; empty if nothing is."""
@@ -271,7 +269,6 @@ class CalibratedModel(SurrogateBuilder):
     """
 
     about = "the tested model itself, calibrated; needs nothing else"
-    retrained = False
 
     def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
@@ -293,7 +290,6 @@ class Ensemble(SurrogateBuilder):
 
     about = "models that a run already holds (keep=all, seeds), calibrated; not retrained"
     needs = ("ensemble",)
-    retrained = False
 
     def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
