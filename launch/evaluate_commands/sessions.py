@@ -131,7 +131,8 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
       model: whose the answers are; None: the file says it, or there is only one.
       values: flags of `tell`.
     """
-    told = read_told_answers(session, file, model, get_reading_choices(values))
+    names, reading = session.settings.models, get_reading_choices(values)
+    told = read_told_answers(session.cache, names, file, model, reading)
     for line in told.remarks:
         print(f"{file}: {line}")
     correct = "correct" in values and values.correct

@@ -1,6 +1,6 @@
 """Another metric of the samples that a session has asked, estimated without a further query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ from nevis_stream.dynamic_evaluation.board import Board, check_board
 from nevis_stream.dynamic_evaluation.evaluation import scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
-from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.facts import METRIC
 from nevis_stream.queries.oracle import Estimate, check_numbers
-from nevis_stream.queries.samples import is_observed
 
 
 def estimate_metric(
@@ -37,7 +36,7 @@ def estimate_metric(
         random+PREDICTOR.
       board: the known models' values of the other metric, on the same samples.
       answers: by sample id, the model's values in the units of the board, at least of the samples
-        that were asked; or a file, or a folder of the logs of all rounds, that has them.
+        that were asked; or a file that `tell` reads, or a folder of the logs of all rounds.
       model: its name in the session; None: the only one.
       **how: a file or logs are read, such as value_range, as of `read_board`.
 
@@ -45,6 +44,10 @@ def estimate_metric(
       BadInput: the session has not ended, or ends by its interval; its method chooses samples by
         one metric; the samples are others; or a value is missing or not valid.
     """
+    if not isinstance(session, Session):
+        raise BadInput("the session is an object: Session(directory).")
+    if not isinstance(answers, Mapping | str | Path):
+        raise BadInput("answers: values by sample id, a dict, or the path of a file.")
     board, settings, track = check_board(board), session.settings, session.track(model)
     if session.stopping.by_interval or settings.unit is not None:
         raise BadInput("another metric is estimated for a budget that is a number of samples.")
@@ -60,12 +63,11 @@ def estimate_metric(
     methods.check_several_metrics(method.choose_for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
-    given = (
-        answers
-        if isinstance(answers, Mapping)
-        else _read_values(board, Path(answers), track.model, settings.models, how)
-    )
-    texts = {str(sample): value for sample, value in given.items()}
+    if not isinstance(answers, Mapping):
+        reading = {"metrics": _list_metrics(board)} | how
+        told = read_told_answers(board.cache, settings.models, Path(answers), track.model, reading)
+        answers = told.answers.get(track.model, {})
+    texts = {str(sample): value for sample, value in answers.items()}
     if lost := [sample for sample in ids if sample not in texts]:
         raise BadInput(
             f"no value of the other metric on {plural(len(lost), 'sample')} that was asked, for"
@@ -83,22 +85,8 @@ def estimate_metric(
     return fitted.estimate(query, values, track.failed, True, beside=(session.fitted, told_values))
 
 
-def _read_values(
-    board: Board, path: Path, model: str, session_models: Sequence[str], how: Mapping[str, Any]
-) -> dict[str, float]:
-    """Returns a model's values in a file, in the units of the board."""
+def _list_metrics(board: Board) -> list[str]:
+    """Returns the names of the metrics that a board's samples name."""
     with board.cache.index.reading() as db:
-        metrics = sorted(
-            {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)} - {""}
-        )
-    table = read_for_cache(board.cache, path, **{"metrics": metrics, "every_log": True} | how)
-    if len(table.models) > 1 and model not in table.models:
-        raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")
-    row = table.models.index(model) if model in table.models else 0
-    if table.models[row] != model and table.models[row] in session_models:
-        raise BadInput(
-            f"{path}: has values of {table.models[row]!r}, another model of this session."
-        )
-    (part,) = board.cache.facts().parts
-    seen = np.flatnonzero(is_observed(table.values[row])).tolist()
-    return {table.samples[k]: part.unscale(float(table.values[row][k])) for k in seen}
+        named = {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)}
+    return sorted(named - {""})

@@ -1,14 +1,15 @@
 """Files of answers for a session of live evaluation: csv, json, and logs of evaluations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.dynamic_evaluation.evaluation import sample_ranges
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
@@ -42,18 +43,24 @@ class ToldAnswers:
 
 
 def read_told_answers(
-    session: Session, path: Path, model: str | None = None, reading: Mapping[str, Any] | None = None
+    board: EvaluationCache,
+    names: Sequence[str],
+    path: Path,
+    model: str | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> ToldAnswers:
-    """Reads a file of answers.
+    """Reads a file of answers, in the units of a board.
 
     A csv with the columns `sample` and `value`, and `model` where there are several; a json object
     of values by sample, or of such objects by model; or anything that `read_board` reads, such as
     logs: then what identifies a sample (its content, metric and direction) must be as in the board.
 
     Args:
-      session: which the answers are for.
+      board: of the samples.
+      names: of the models of the session.
       path: of the file, or a folder of logs.
-      model: whose the answers are; None: the file says it, or there is only one.
+      model: whose answers are read: those that the file has under this name, or all of a file with
+        one model that it calls otherwise; None: the file says it, or there is only one.
       reading: how values are read, arguments of `evaluation_cache.exchange.read_for_cache`.
 
     Raises:
@@ -63,25 +70,22 @@ def read_told_answers(
         raise BadInput(f"{path}: {explain_absence(path)}.")
     if path.is_file() and not is_log(path):
         if path.suffix == ".json":
-            return _read_json_answers(session, path, model)
+            return _read_json_answers(board, names, path, model)
         if get_file_kind(path) in (".csv", ".tsv", ".txt") and _has_answer_columns(path):
-            return _read_csv_answers(session, path, model)
+            return _read_csv_answers(board, names, path, model)
     try:
         # each round of a session leaves a log
-        table = read_for_cache(session.cache, path, every_log=True, **(reading or {}))
+        table = read_for_cache(board, path, **{"every_log": True, **(reading or {})})
     except BadInput as error:
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None
         raise
-    low, high = session.ends
-    columns = {sample: column for column, sample in enumerate(session.ids)}
+    low, high = sample_ranges(board.facts())
+    columns = {sample: column for column, sample in enumerate(board.samples())}
     answers: dict[str, dict[str, float]] = {}
-    for row, name in enumerate(table.models):
-        seen = np.flatnonzero(is_observed(table.values[row])).tolist()
-        of_model = answers.setdefault(
-            _find_model(session, name, model, len(table.models), path), {}
-        )
-        for place in seen:
+    for row, name in _choose_rows(table.models, names, model, path).items():
+        of_model = answers.setdefault(name, {})
+        for place in np.flatnonzero(is_observed(table.values[row])).tolist():
             sample, value = table.samples[place], float(table.values[row][place])
             if (column := columns.get(sample)) is not None:
                 value = low[column] + value * (high[column] - low[column])
@@ -90,21 +94,28 @@ def read_told_answers(
     return ToldAnswers(answers, remarks=(*table.remarks, *lines))
 
 
-def _find_model(session: Session, name: str, model: str | None, models: int, path: Path) -> str:
-    """Returns the model of the session that a file calls `name`."""
-    names = session.settings.models
-    if models > 1 and (model is not None or name not in names):
-        raise BadInput(
-            f"{path}: has answers of {models} models; name them as in the session,"
-            f" {', '.join(names)}, or tell a file of one model with --model=NAME."
-        )
+def _choose_rows(
+    found: Sequence[str], names: Sequence[str], model: str | None, path: Path
+) -> dict[int, str]:
+    """Returns the model of the session that each row of a file is taken for.
+
+    Args:
+      found: the models of the file.
+      names, model, path: as of `read_told_answers`.
+    """
+    if model in found:
+        return {found.index(model): model}
+    only = model or (names[0] if len(names) == 1 else None)
+    if len(found) == 1 and found[0] not in names and only is not None:
+        return {0: only}
+    if model is not None and len(found) == 1:
+        raise BadInput(f"{path}: has answers of {found[0]!r}, another model of this session.")
     if model is not None:
-        if name in names and name != model:
-            raise BadInput(f"{path}: has answers of {name!r}, another model of this session.")
-        return model
-    if name not in names and len(names) > 1:
-        raise BadInput(f"{path}: {unknown('model', name, names)} Or give --model=NAME.")
-    return name if name in names else names[0]
+        raise BadInput(f"{path}: {unknown('model', model, found)}")
+    if strange := [name for name in found if name not in names]:
+        advice = " Or give --model=NAME." if len(found) == 1 else ""
+        raise BadInput(f"{path}: {unknown('model', strange[0], names)}{advice}")
+    return dict(enumerate(found))
 
 
 def _has_answer_columns(path: Path) -> bool:
@@ -116,7 +127,9 @@ def _has_answer_columns(path: Path) -> bool:
     return set(_COLUMNS) <= header or bool(header) and "model" not in header
 
 
-def _read_csv_answers(session: Session, path: Path, model: str | None) -> ToldAnswers:
+def _read_csv_answers(
+    board: EvaluationCache, names: Sequence[str], path: Path, model: str | None
+) -> ToldAnswers:
     table = read_table(path, str(path), _COLUMNS, ["model"])
     answers: dict[str, dict[str, float | None]] = {}
     places: dict[str, str] = {}
@@ -125,10 +138,10 @@ def _read_csv_answers(session: Session, path: Path, model: str | None) -> ToldAn
         if not text:
             continue
         named = cells.get("model") or None
-        owner = _check_model(session, named or model, where)
+        owner = _check_model(names, named or model, where)
         if model is not None and named not in (None, model):
             continue
-        truths = {} if session.cache.scores else _TRUTHS
+        truths = {} if board.scores else _TRUTHS
         try:
             value = (
                 None if text.casefold() in _NO_ANSWER else float(truths.get(text.casefold(), text))
@@ -148,7 +161,9 @@ def _read_csv_answers(session: Session, path: Path, model: str | None) -> ToldAn
     return ToldAnswers(answers, places)
 
 
-def _read_json_answers(session: Session, path: Path, model: str | None) -> ToldAnswers:
+def _read_json_answers(
+    board: EvaluationCache, names: Sequence[str], path: Path, model: str | None
+) -> ToldAnswers:
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
@@ -156,18 +171,17 @@ def _read_json_answers(session: Session, path: Path, model: str | None) -> ToldA
     if not isinstance(content, dict):
         raise BadInput(f"{path}: an object is expected, of values by sample.")
     if content and all(isinstance(each, dict) for each in content.values()):
-        by_model = {_check_model(session, name, str(path)): each for name, each in content.items()}
+        by_model = {_check_model(names, name, str(path)): each for name, each in content.items()}
         return ToldAnswers({name: each for name, each in by_model.items() if model in (None, name)})
     for sample, value in content.items():
-        of_scores = isinstance(value, bool) and session.cache.scores
+        of_scores = isinstance(value, bool) and board.scores
         if of_scores or isinstance(value, str | list | dict):
             raise BadInput(f"{path}: the value of {sample!r} is no number.")
-    return ToldAnswers({_check_model(session, model, str(path)): content})
+    return ToldAnswers({_check_model(names, model, str(path)): content})
 
 
-def _check_model(session: Session, name: str | None, where: str) -> str:
+def _check_model(names: Sequence[str], name: str | None, where: str) -> str:
     """Returns a model of the session by its name; None: its only one."""
-    names = session.settings.models
     if name is None:
         if len(names) > 1:
             raise BadInput(f"{where}: does not say whose answers these are: give --model=NAME.")

@@ -182,7 +182,7 @@ def test_answers_of_another_model_of_the_session_are_refused(boards, tmp_path):
     )
     write(tmp_path / "told", [1], model="m13", metric="exact_match")
     with pytest.raises(BadInput, match="'m13', another model of this session"):
-        read_told_answers(two, tmp_path / "told", "m12")
+        read_told_answers(two.cache, ["m12", "m13"], tmp_path / "told", "m12")
 
 
 def test_a_sample_without_the_other_metric_is_refused(boards, told):

@@ -1,0 +1,83 @@
+"""Whose answers a file has, and in which units."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation.told_files import read_told_answers
+from nevis_stream.errors import BadInput
+
+SCORES = np.random.default_rng(0).integers(0, 101, (6, 4))
+
+
+def write_board(path, models):
+    lines = ["model,sample,score,low,high"]
+    for row, name in enumerate(models):
+        lines += [f"{name},q{k},{value},0,100" for k, value in enumerate(SCORES[row].tolist())]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    path = tmp_path_factory.mktemp("board") / "board.csv"
+    return de.read_board(write_board(path, [f"known-{k}" for k in range(6)]))
+
+
+def score(row):
+    return pytest.approx({f"q{k}": value for k, value in enumerate(SCORES[row].tolist())})
+
+
+def test_of_a_table_of_several_models_the_named_one_is_read(board, tmp_path):
+    table = write_board(tmp_path / "new.csv", ["a", "b", "other"])
+    assert read_told_answers(board.cache, ["a", "b"], table, "b").answers == {"b": score(1)}
+
+
+def test_without_a_name_all_models_of_a_table_are_of_the_session(board, tmp_path):
+    table = write_board(tmp_path / "new.csv", ["a", "b"])
+    answers = read_told_answers(board.cache, ["a", "b"], table).answers
+    assert answers == {"a": score(0), "b": score(1)}
+    with pytest.raises(BadInput, match="unknown model 'b'"):
+        read_told_answers(board.cache, ["a"], table)
+
+
+@pytest.mark.parametrize(("names", "model"), [(["a"], None), (["a"], "a"), (["a", "b"], "a")])
+def test_the_only_model_of_a_table_may_have_another_name(board, tmp_path, names, model):
+    table = write_board(tmp_path / "new.csv", ["org/checkpoint-5"])
+    assert read_told_answers(board.cache, names, table, model).answers == {"a": score(0)}
+
+
+def test_answers_of_another_model_are_not_taken(board, tmp_path):
+    table = write_board(tmp_path / "new.csv", ["b"])
+    with pytest.raises(BadInput, match="'b', another model of this session"):
+        read_told_answers(board.cache, ["a", "b"], table, "a")
+    table = write_board(tmp_path / "new.csv", ["b", "c"])
+    with pytest.raises(BadInput, match="'a'.*b, c"):
+        read_told_answers(board.cache, ["a", "b"], table, "a")
+    table = write_board(tmp_path / "new.csv", ["c"])
+    with pytest.raises(BadInput, match="--model=NAME"):
+        read_told_answers(board.cache, ["a", "b"], table)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_another_metric_is_read_from_the_files_that_tell_reads(tmp_path, form):
+    path = tmp_path / "board.csv"
+    known = de.read_board(write_board(path, [f"known-{k}" for k in range(6)]))
+    session = de.Session.start(tmp_path / "s", known, 4, method="random_mean", models=["a"])
+    for ids in session:
+        session.tell(dict.fromkeys(ids, 50))
+    given = {f"q{k}": 10 * k for k in range(4)}
+    file = tmp_path / f"new.{form}"
+    if form == "json":
+        file.write_text(json.dumps(given))
+    else:
+        file.write_text("sample,value\n" + "".join(f"{k},{v}\n" for k, v in given.items()))
+    found = de.estimate_metric(session, known, file)
+    assert found.value == pytest.approx(15)
+    assert found == de.estimate_metric(session, known, given)
+    with pytest.raises(BadInput, match="a dict, or the path"):
+        de.estimate_metric(session, known, [1, 2, 3, 4])
+    with pytest.raises(BadInput, match=r"Session\("):
+        de.estimate_metric(str(tmp_path / "s"), known, given)
