@@ -270,8 +270,12 @@ def export(words: Sequence[str], values: FlagValues) -> None:
     path = Path(words[0])
     if path.suffix != ".npz":
         raise BadInput(f"{path}: the file to export to must end in .npz.")
-    export_npz(open_one_cache(Path(values.cache)), path)
+    cache = open_one_cache(Path(values.cache))
+    export_npz(cache, path)
     print(f"written: {path}")
+    if weights := cache.about.get("dataset_weights"):
+        given = ",".join(f"{name}={weight}" for name, weight in weights.items())
+        print(f"the weights of data sets are left out: import it with --dataset_weights={given}")
 
 
 def repair(_: Sequence[str], values: FlagValues) -> None:

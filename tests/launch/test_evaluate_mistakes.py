@@ -91,6 +91,16 @@ def test_a_study_gives_a_data_set_of_one_sample_no_weight(filled, tmp_path):
     assert "data set 'single' has one sample" in said and not (tmp_path / "study").exists()
 
 
+def test_weights_that_an_exported_file_lacks_are_said(tmp_path):
+    file, exported = board(tmp_path, dataset=np.repeat(["a", "b"], 30)), tmp_path / "all.npz"
+    cache, again = (f"--cache={tmp_path / name}" for name in ("cache", "again"))
+    assert command("import", file, "--dataset_weights=a=1,b=2.5", cache).returncode == 0
+    (said,) = command("export", exported, cache).stdout.splitlines()[1:]
+    assert command("import", exported, said.rpartition(" ")[2], again).returncode == 0
+    ours, theirs = (EvaluationCache(tmp_path / name).facts() for name in ("cache", "again"))
+    assert ours.dataset_weights == theirs.dataset_weights == {"a": 1, "b": 2.5}
+
+
 def test_bad_features_leave_a_cache_as_it_was(filled, tmp_path):
     cache = EvaluationCache(shutil.copytree(filled / "cache", tmp_path / "cache"))
     file = tmp_path / "features.npz"
