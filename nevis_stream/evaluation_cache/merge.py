@@ -61,11 +61,14 @@ def merge(target, source, progress: Progress = SILENT) -> MergeResult:
         the contradiction have been added.
       DamagedCache: `verify` finds damage in `source`; nothing has been added.
     """
-    if target.about != source.about:
-        raise BadInput(
-            f"{source.directory} is about {source.about}, {target.directory} about {target.about}:"
-            " they cannot be merged."
-        )
+    ours, theirs = target.about, source.about
+    for name in sorted(ours.keys() | theirs.keys()):
+        own, other = (about.get(name, "not set") for about in (ours, theirs))
+        if own != other:
+            raise BadInput(
+                f"{source.directory}: its {name} is {other}, that of {target.directory} is {own}:"
+                " they cannot be merged."
+            )
     if resolve_path(target.directory) == resolve_path(source.directory):
         raise BadInput(f"{source.directory}: a cache cannot be merged into itself.")
     integrity.refuse_damage(source)
