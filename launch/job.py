@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nevis_stream
-from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.errors import BadInput, NevisStreamError, describe_installation
 from nevis_stream.launch.entry import as_typed
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -184,8 +184,7 @@ def require_submitit() -> None:
         import submitit  # noqa: F401
     except ImportError:
         raise NevisStreamError(
-            "submitit, which sends the jobs, is not installed: pip install submitit (it is part of"
-            " the extra `cluster`)."
+            f"submitit, which sends the jobs, is not installed: {describe_installation('cluster')}."
         ) from None
 
 

@@ -55,9 +55,6 @@ class RunWarning(UserWarning):
 
 T = TypeVar("T")
 
-INSTALL_DATA = "pip install -c constraints.txt -e '.[data]' in the checkout of this project"
-"""How what the extra `data` names is installed; the package is on no index."""
-
 MOST_NAMES = 150  # a message lists all choices up to this number: the data sets of NEVIS'22
 CLOSEST = 10  # of more choices, such as sample ids, it lists these
 
@@ -79,6 +76,11 @@ def look_up(table: Mapping[str, T], noun: str, name: str) -> T:
     if name not in table:
         raise BadInput(unknown(noun, name, table))
     return table[name]
+
+
+def describe_installation(extra: str) -> str:
+    """Returns how what an extra of this project names is installed; no index has the project."""
+    return f"pip install -c constraints.txt -e '.[{extra}]' in the checkout of this project"
 
 
 def plural(n: int, noun: str) -> str:

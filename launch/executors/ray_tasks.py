@@ -18,7 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nevis_stream import user_code
-from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarning
+from nevis_stream.errors import (
+    BadInput,
+    DataWarning,
+    NevisStreamError,
+    RunWarning,
+    describe_installation,
+)
 from nevis_stream.executor import Result, Trial
 from nevis_stream.launch import entry
 from nevis_stream.launch.executors.threads import SharedProgress
@@ -136,8 +142,8 @@ class RayTasks:
             import ray
         except ImportError:
             raise NevisStreamError(
-                "Ray, which --executor=ray needs, is not installed: pip install ray (it is part of"
-                " the extra `cluster`)."
+                "Ray, which --executor=ray needs, is not installed:"
+                f" {describe_installation('cluster')}."
             ) from None
         if not ray.is_initialized():
             self._check_address()

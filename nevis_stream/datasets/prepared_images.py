@@ -24,7 +24,7 @@ from PIL import Image
 from nevis_stream import catalogue
 from nevis_stream.datasets.decoding import explain_viewers, open_image
 from nevis_stream.datasets.images import Images, get_view_shape, hash_pixels, make_view
-from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
+from nevis_stream.errors import BadInput, DataWarning, describe_installation
 from nevis_stream.storage import make_temporary
 from nevis_stream.storage.reading import clear_faults, load_array, read_json
 from nevis_stream.user_code import Untrusted
@@ -325,7 +325,7 @@ def _open_source(folder: Path, split: str):
         import tensorflow_datasets as tfds
     except ImportError:
         raise BadInput(
-            f"{folder}: reading single images needs TFDS: {INSTALL_DATA}"
+            f"{folder}: reading single images needs TFDS: {describe_installation('data')}"
             " (derived arrays need no TFDS)."
         ) from None
     builder = open_builder(folder)

@@ -182,5 +182,5 @@ def test_without_its_package_a_log_of_inspect_says_what_it_needs(tmp_path, monke
 
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     (tmp_path / "x.eval").write_bytes(b"")
-    with pytest.raises(BadInput, match=r"`pip install inspect-ai`"):
+    with pytest.raises(BadInput, match=r"'\.\[logs\]'"):
         read_values(tmp_path / "x.eval")

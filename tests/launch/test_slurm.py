@@ -152,7 +152,7 @@ def test_a_mistake_gets_one_clear_message(words, message, tmp_path):
 
 def test_without_submitit_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(NevisStreamError, match="pip install submitit"):
+    with pytest.raises(NevisStreamError, match=r"submitit.*'\.\[cluster\]'"):
         job.require_submitit()
 
 

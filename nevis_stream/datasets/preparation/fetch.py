@@ -23,7 +23,7 @@ from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.preparation.unpack import strip_suffix
 from nevis_stream.datasets.prepared import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.datasets.prepared_images import open_builder
-from nevis_stream.errors import INSTALL_DATA, BadInput
+from nevis_stream.errors import BadInput, describe_installation
 from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_directory, sync_tree
 from nevis_stream.storage.reading import open_file
 
@@ -155,7 +155,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
     try:
         import pooch
     except ImportError:
-        raise BadInput(f"downloads need pooch: {INSTALL_DATA}.") from None
+        raise BadInput(f"downloads need pooch: {describe_installation('data')}.") from None
     import requests
 
     pooch.get_logger().setLevel("ERROR")

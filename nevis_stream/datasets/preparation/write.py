@@ -22,7 +22,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.preparation.content import Content
-from nevis_stream.errors import INSTALL_DATA, BadInput
+from nevis_stream.errors import BadInput, describe_installation
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import (
     lock_exclusively,
@@ -141,7 +141,7 @@ def check_form(form: str) -> None:
         return
     if importlib.util.find_spec("tensorflow_datasets") is None:
         raise BadInput(
-            f"TFDS is needed to write array_record: {INSTALL_DATA}. Without it,"
+            f"TFDS is needed to write array_record: {describe_installation('data')}. Without it,"
             " images of one size can be prepared with --store=raw."
         )
 

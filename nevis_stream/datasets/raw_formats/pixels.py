@@ -15,7 +15,7 @@ import numpy as np
 
 from nevis_stream.datasets.files import Example, FileTree
 from nevis_stream.datasets.images import SourceImage, split_array
-from nevis_stream.errors import INSTALL_DATA, BadInput
+from nevis_stream.errors import BadInput, describe_installation
 from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 
 _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
@@ -250,7 +250,9 @@ def read_hdf5(
     try:
         import h5py
     except ImportError:
-        raise BadInput(f"h5py is needed to read HDF5 files: {INSTALL_DATA}.") from None
+        raise BadInput(
+            f"h5py is needed to read HDF5 files: {describe_installation('data')}."
+        ) from None
     for entry in sets:
         for name in tree.some(entry["file"]):
             path = tree.root / name

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, describe_installation
 from nevis_stream.evaluation_cache.importers.harness import IDENTITY_ARGUMENTS, TECHNICAL_ARGUMENTS
 from nevis_stream.evaluation_cache.importers.record import (
     FAILED,
@@ -45,8 +45,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
         from inspect_ai.log import read_eval_log
     except ImportError:
         raise BadInput(
-            f"{path}: logs of inspect_ai need its package: `pip install inspect-ai`, or the extra"
-            " `logs` of this project."
+            f"{path}: logs of inspect_ai need its package: {describe_installation('logs')}."
         ) from None
     try:
         content = read_eval_log(str(path))
