@@ -59,20 +59,20 @@ def main() -> None:
         command = [sys.executable, "-m", __spec__.name, f"--out={options.out}", *words]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
         record.add(cell, json.loads(done.stdout.splitlines()[-1]))
-        print(*cell.values(), flush=True)
+        print(*cell.values(), file=sys.stderr)
     print_table(pd.DataFrame([cell | record[cell] for cell in cells if cell in record]))
 
 
 def print_table(rows: pd.DataFrame) -> None:
     """Prints times and memory of each cell."""
-    print("\n| method | models | samples | fit, CPU-s | addition, CPU-s | wall | memory, MB |")
+    print(f"{describe()}; n = 1\n")
+    print("| method | models | samples | fit, CPU-s | addition, CPU-s | wall | memory, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for row in rows.itertuples():
         print(
             f"| `{row.method}` | {row.models} | {row.samples:,} | {row.fit:.1f} | {row.cpu:.2f} |"
             f" {row.wall:.2f} | {row.megabytes:.0f} |"
         )
-    print(describe())
 
 
 def measure(method: str, models: int, samples: int) -> dict:
