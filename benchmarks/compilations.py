@@ -21,19 +21,8 @@ from nevis_stream.learner import Learner
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import load_stream
 
-LARGE = ("initialise", "step", "probabilities")
-CLOSED_FORM = (
-    "feature_maps",
-    "dictionary",
-    "all_parts",
-    "embed",
-    "fit",
-    "solve",
-    "left_out",
-    "_losses",
-    "_probabilities",
-)
-_OTHER = "small helpers of JAX"
+LEAST_SECONDS = 0.3  # of XLA: a program with fewer in all is a small helper
+_OTHER = "small helpers"
 
 
 def make_learner(name: str, budget: str) -> Learner:
@@ -51,27 +40,32 @@ def main(words: Sequence[str]) -> None:
     points = [tuple(word.split(":")) for word in words]
     if any(len(each) != 2 for each in points):
         raise BadInput(f"{' '.join(words)}: each is LEARNER:BUDGET; see --help.")
-    programs = CLOSED_FORM if points else LARGE
     points = points or [("indep", ""), ("ft_prev", "")]
-    compiled: collections.Counter[str] = collections.Counter()
-    seconds: collections.Counter[str] = collections.Counter()
+    compiled: dict[str, list[float]] = collections.defaultdict(list)  # seconds of each
 
     def listener(event, duration, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
             name = facts.get("fun_name", "?").removeprefix("jit(").removesuffix(")")
-            compiled[name if name in programs else _OTHER] += 1
-            seconds[name if name in programs else _OTHER] += duration
+            compiled[name].append(duration)
 
     jax.monitoring.register_event_duration_secs_listener(listener)
     stream = load_stream("pico")
     print(f"{describe()}; pico, {len(stream.tasks)} tasks, one learner after another.\n")
-    columns = (*programs, _OTHER)
-    print(f"| after | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    counts: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as directory:
         for name, budget in points:
             run(make_learner(name, budget), stream, f"{directory}/{name}-{budget}")
-            cells = [f"{compiled[program]} ({seconds[program]:.1f} s)" for program in columns]
-            print(f"| {' '.join((name, budget)).strip()} | {' | '.join(cells)} |", flush=True)
+            after = {program: len(seconds) for program, seconds in compiled.items()}
+            counts[f"{name} {budget}".strip()] = after
+    large = [name for name, seconds in compiled.items() if sum(seconds) >= LEAST_SECONDS]
+    print(f"| after | {' | '.join((*large, _OTHER))} |\n|---|{'---:|' * (len(large) + 1)}")
+    for label, after in counts.items():
+        cells = []
+        for programs in (*([name] for name in large), set(compiled) - set(large)):
+            numbers = {name: after.get(name, 0) for name in programs}
+            spent = sum(sum(compiled[name][:number]) for name, number in numbers.items())
+            cells.append(f"{sum(numbers.values())} ({spent:.1f} s)")
+        print(f"| {label} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -31,15 +31,29 @@ PART = re.compile(
     re.S,
 )
 INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
+BEGINNING = re.compile(r"^<!-- (?:printed|measured) by:", re.M)
 MACHINE = re.compile(r"Python 3\.\d.*, jax ")
 MEASURE = flags.DEFINE_bool("measure", False, "run the commands that measure too")
 TOCTREE = re.compile(r"(?<=:maxdepth: 1\n).*?(?=```)", re.S)
+
+
+def find_parts(page: Path, text: str) -> list[re.Match[str]]:
+    """Returns the parts of a page that commands print.
+
+    Raises:
+      BadInput: a part has no end mark of its own, so that what is written by hand would be lost.
+    """
+    parts = list(PART.finditer(text))
+    if len(parts) != len(BEGINNING.findall(text)):
+        raise errors.BadInput(f"{page}: a part lacks its line <!-- end -->.")
+    return parts
 
 
 def print_part(command: str, measured: bool) -> str:
     """Returns a command as a reader copies it and what it prints; without the line about the
     machine if it does not measure. It starts with a blank line and ends with one.
     """
+    print(command, file=sys.stderr)  # it may take minutes
     words = [sys.executable, *command.split()[1:]]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode:
@@ -69,8 +83,10 @@ def rebuild_index(text: str) -> str:
     def say(row: re.Match[str]) -> str:
         page = read_bytes(EVIDENCE / row["page"]).decode()
         title, answer = (" ".join(part.split()) for part in page.split("\n\n")[:2])
-        kept = [part["mark"] for part in PART.finditer(page) if part["how"] == "printed"]
-        if not (day := re.search(r"\b2\d{3}-\d\d-\d\d", PART.sub("", page) if kept else page)):
+        parts = find_parts(EVIDENCE / row["page"], page)
+        kept = any(part["how"] == "printed" for part in parts)
+        dated = PART.sub("", page) if kept or not parts else parts[0][0]
+        if not (day := re.search(r"\b2\d{3}-\d\d-\d\d", dated)):
             raise errors.BadInput(f"{row['page']} has no date of its measurement.")
         data = ", data kept" if kept else ""
         return f"| [{title.removeprefix('# ')}]({row['page']}) | {answer} | {day[0]}{data} |"
@@ -83,8 +99,12 @@ def main(names: Sequence[str]) -> None:
     """Makes pages anew, and names those that have changed."""
     if MEASURE.value and not names:
         raise errors.BadInput("--measure needs the pages whose commands are to be run.")
-    for page in map(Path, names or sorted(EVIDENCE.rglob("*.md"))):
+    for name in names or sorted(EVIDENCE.rglob("*.md")):
+        page = Path(name) if Path(name).exists() else EVIDENCE / name
         before = read_bytes(page).decode()
+        parts = find_parts(page, before)
+        if MEASURE.value and not any(part["how"] == "measured" for part in parts):
+            raise errors.BadInput(f"{page}: no command of this page measures.")
         index = page.name == "index.md"
         after = rebuild_index(before) if index else rebuild(before, MEASURE.value)
         if after != before:

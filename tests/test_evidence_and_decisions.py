@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nevis_stream.errors import BadInput
 from nevis_stream.experiments import evidence_pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +29,7 @@ def test_a_page_of_evidence_begins_with_its_answer(page):
     )
     assert len(text.split("\n\n")[1].split()) <= 80, "the answer is long"
     assert "```bash\n" in text or "`python -m " in text, "the command"
-    parts = list(evidence_pages.PART.finditer(text))
+    parts = evidence_pages.find_parts(page, text)
     for part in parts:
         assert f"```bash\n{part['command']}\n```" in part[0]
         printed_machine = evidence_pages.MACHINE.search(part[0])
@@ -92,6 +93,14 @@ def test_what_is_printed_is_put_between_the_marks(monkeypatch, measure):
     else:
         measured_anew = measured
     assert evidence_pages.rebuild(printed + measured, measure) == new + measured_anew
+
+
+def test_a_part_without_an_end_is_refused():
+    """What is written by hand after it would be taken for what the command prints."""
+    part = "<!-- printed by: python -m x -->\nold\n"
+    for text in (f"{part}by hand\n{part}<!-- end -->\n", f"{part}by hand\n"):
+        with pytest.raises(BadInput, match=r"page\.md: a part lacks its line <!-- end -->"):
+            evidence_pages.find_parts(Path("page.md"), text)
 
 
 def test_a_part_has_its_command_and_what_it_prints(tmp_path, monkeypatch):

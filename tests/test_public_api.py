@@ -131,6 +131,14 @@ def installed():
             )
 
 
+def test_an_older_python_is_told_which_one_is_needed():
+    """Instead of pip's list of versions that do not fit."""
+    old = "import sys, runpy; sys.version_info = (3, 10, 4); runpy.run_path('setup.py')"
+    words = [sys.executable, "-c", old]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "needs Python 3.11 or newer; this is 3.10." in done.stderr
+
+
 def submodules(package):
     return {module.name for module in pkgutil.iter_modules(package.__path__)}
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, describe_installation, unknown
 from nevis_stream.evaluation_cache import large_tables
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE, find_repeat
 from nevis_stream.evaluation_cache.records import LeftOut
@@ -198,8 +198,8 @@ def _load_file(path: Path, wanted: Collection[str] | None = None) -> tuple[list[
         import pyarrow.parquet
     except ImportError:
         raise BadInput(
-            f"{path}: parquet needs pyarrow: `pip install pyarrow`; or convert the file to csv or"
-            " npz."
+            f"{path}: parquet needs pyarrow: {describe_installation('data')}; or convert the file"
+            " to csv or npz."
         ) from None
     try:
         # `read_table` fails if two columns have the same name

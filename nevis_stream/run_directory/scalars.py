@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from nevis_stream.cost.meter import total
-from nevis_stream.errors import RunWarning
+from nevis_stream.errors import RunWarning, describe_installation
 from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
 from nevis_stream.storage import append_line
 from nevis_stream.storage.reading import parse_json, read_bytes
@@ -257,7 +257,7 @@ def _library() -> tuple[Any, Any] | None:
     except Exception as error:  # an unsuitable protobuf may raise anything
         warnings.warn(
             "curves for TensorBoard are not written, because tensorboardX cannot be imported"
-            f" ({error}). To install it: pip install tensorboardX. The run continues.",
+            f" ({error}). To install it: {describe_installation('data')}. The run continues.",
             RunWarning,
             stacklevel=4,
         )

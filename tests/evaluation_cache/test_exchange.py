@@ -258,7 +258,7 @@ def test_parquet(tmp_path, cache, monkeypatch):
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(BadInput, match="pip install pyarrow"):
+    with pytest.raises(BadInput, match="needs pyarrow: pip install"):
         read_values(path)
 
 

@@ -137,7 +137,7 @@ def test_without_tensorboardx_the_run_gives_one_warning_and_goes_on(tmp_path, mo
     scalars._library.cache_clear()
     monkeypatch.setitem(sys.modules, "tensorboardX.proto", None)
     with pytest.warns(
-        RunWarning, match="tensorboardX cannot be imported .* pip install tensorboardX"
+        RunWarning, match="tensorboardX cannot be imported .* pip install -c"
     ) as warned:
         ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
     scalars._library.cache_clear()
