@@ -1,5 +1,6 @@
 """`launch.evaluate import`, `merge`, `export` and `repair`: filling caches and copying them."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -275,7 +276,8 @@ def export(words: Sequence[str], values: FlagValues) -> None:
     print(f"written: {path}")
     if weights := cache.about.get("dataset_weights"):
         given = ",".join(f"{name}={weight}" for name, weight in weights.items())
-        print(f"the weights of data sets are left out: import it with --dataset_weights={given}")
+        flag = shlex.quote(f"--dataset_weights={given}")
+        print(f"the weights of data sets are left out: import it with {flag}")
 
 
 def repair(_: Sequence[str], values: FlagValues) -> None:

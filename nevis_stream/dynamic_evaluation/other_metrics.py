@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
 from nevis_stream.evaluation_cache.facts import METRIC
-from nevis_stream.queries.oracle import Estimate, check_numbers
+from nevis_stream.queries.oracle import Estimate, numbers_of_each
 
 
 def estimate_metric(
@@ -63,6 +63,8 @@ def estimate_metric(
     methods.check_several_metrics(method.choose_for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
+    if isinstance(answers, Mapping) and how:
+        raise BadInput(f"{', '.join(how)}: of a file; values by sample are in the board's units.")
     if not isinstance(answers, Mapping):
         reading = {"metrics": _list_metrics(board)} | how
         told = read_told_answers(board.cache, settings.models, Path(answers), track.model, reading)
@@ -75,7 +77,7 @@ def estimate_metric(
         )
     (part,) = board.cache.facts().parts
     low, high = (np.full(len(ids), end) for end in (part.low, part.high))
-    values = check_numbers([texts[sample] for sample in ids])
+    values = numbers_of_each([texts[sample] for sample in ids], len(ids))
     values = scale_values(values, ids, low, high, board.cache.scores)
     if np.isnan(values).any():
         raise BadInput(

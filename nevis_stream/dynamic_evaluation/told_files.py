@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
@@ -68,80 +68,109 @@ def read_told_answers(
     """
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path}: {explain_absence(path)}.")
-    if path.is_file() and not is_log(path):
-        if path.suffix == ".json":
-            return _read_json_answers(board, names, path, model)
-        if get_file_kind(path) in (".csv", ".tsv", ".txt") and _has_answer_columns(path):
-            return _read_csv_answers(board, names, path, model)
+    found: dict[str | None, dict[str, Any]]
+    places: dict[str, str] = {}
+    remarks: list[str] = []
+    if path.is_file() and not is_log(path) and path.suffix == ".json":
+        found = _read_json_answers(board, path)
+    elif path.is_file() and not is_log(path) and _has_answer_columns(path):
+        found, places = _read_csv_answers(board, path)
+    else:
+        found, remarks = _read_table_answers(board, path, reading or {})
+    answers, lines = _choose_models(found, board, names, model, path)
+    if not any(answers.values()):
+        raise BadInput(f"{path}: has no answers.")
+    return ToldAnswers(answers, places, (*remarks, *lines))
+
+
+def _choose_models(
+    found: Mapping[str | None, Mapping[str, Any]],
+    board: EvaluationCache,
+    names: Sequence[str],
+    model: str | None,
+    path: Path,
+) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Returns the answers by model of the session, and lines for people on how it was found.
+
+    Args:
+      found: the answers by the name that the file gives a model; None if it gives none.
+      board, names, model, path: as of `read_told_answers`.
+    """
+    only = model or (names[0] if len(names) == 1 else None)
+    if None in found:
+        if only is None:
+            raise BadInput(f"{path}: does not say whose answers these are: give --model=NAME.")
+        return {only: found[None]}, []
+    named = [str(name) for name in found]
+    if model in found:
+        others = plural(len(named) - 1, "other model")
+        lines = [f"left out: the answers of {others}"] if named[1:] else []
+        return {model: found[model]}, lines
+    if len(named) == 1 and named[0] not in names and only is not None:
+        if model is None and named[0] in board.models():
+            raise BadInput(
+                f"{path}: has answers of {named[0]!r}, a known model of the board; if they are"
+                f" those of {only!r}, give --model={only}."
+            )
+        return {only: found[named[0]]}, [f"the answers of {named[0]!r} are taken for {only!r}"]
+    if model is not None and len(named) == 1:
+        raise BadInput(f"{path}: has answers of {named[0]!r}, another model of this session.")
+    if model is not None:
+        raise BadInput(f"{path}: {unknown('model', model, named)}")
+    if strange := [name for name in named if name not in names]:
+        advice = " Or give --model=NAME." if len(named) == 1 else ""
+        raise BadInput(f"{path}: {unknown('model', strange[0], names)}{advice}")
+    return {name: found[name] for name in named}, []
+
+
+def _read_table_answers(
+    board: EvaluationCache, path: Path, reading: Mapping[str, Any]
+) -> tuple[dict[str | None, dict[str, Any]], list[str]]:
+    """Returns the answers by model in what `read_board` reads, and lines for people."""
     try:
         # each round of a session leaves a log
-        table = read_for_cache(board, path, **{"every_log": True, **(reading or {})})
+        table = read_for_cache(board, path, **{"every_log": True, **reading})
     except BadInput as error:
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None
         raise
     low, high = sample_ranges(board.facts())
     columns = {sample: column for column, sample in enumerate(board.samples())}
-    answers: dict[str, dict[str, float]] = {}
-    for row, name in _choose_rows(table.models, names, model, path).items():
-        of_model = answers.setdefault(name, {})
-        for place in np.flatnonzero(is_observed(table.values[row])).tolist():
-            sample, value = table.samples[place], float(table.values[row][place])
+    found: dict[str | None, dict[str, Any]] = {}
+    for name, values in zip(table.models, table.values, strict=True):
+        of_model = found[name] = {}
+        for place in np.flatnonzero(is_observed(values)).tolist():
+            sample, value = table.samples[place], float(values[place])
             if (column := columns.get(sample)) is not None:
                 value = low[column] + value * (high[column] - low[column])
             of_model[sample] = value
-    lines = tuple(each.line() for each in table.left_out)
-    return ToldAnswers(answers, remarks=(*table.remarks, *lines))
-
-
-def _choose_rows(
-    found: Sequence[str], names: Sequence[str], model: str | None, path: Path
-) -> dict[int, str]:
-    """Returns the model of the session that each row of a file is taken for.
-
-    Args:
-      found: the models of the file.
-      names, model, path: as of `read_told_answers`.
-    """
-    if model in found:
-        return {found.index(model): model}
-    only = model or (names[0] if len(names) == 1 else None)
-    if len(found) == 1 and found[0] not in names and only is not None:
-        return {0: only}
-    if model is not None and len(found) == 1:
-        raise BadInput(f"{path}: has answers of {found[0]!r}, another model of this session.")
-    if model is not None:
-        raise BadInput(f"{path}: {unknown('model', model, found)}")
-    if strange := [name for name in found if name not in names]:
-        advice = " Or give --model=NAME." if len(found) == 1 else ""
-        raise BadInput(f"{path}: {unknown('model', strange[0], names)}{advice}")
-    return dict(enumerate(found))
+    return found, [*table.remarks, *(each.line() for each in table.left_out)]
 
 
 def _has_answer_columns(path: Path) -> bool:
-    """Returns whether a table has the columns of answers, or lacks a column `model`, which every
-    leaderboard has.
+    """Returns whether a file is a table that has the columns of answers, or lacks a column `model`,
+    which every leaderboard has.
     """
+    if get_file_kind(path) not in (".csv", ".tsv", ".txt"):
+        return False
     rows = read_rows(path, str(path), _COLUMNS)
     header = {cell.strip().casefold() for cell in rows[0][1]} if rows else set()
     return set(_COLUMNS) <= header or bool(header) and "model" not in header
 
 
 def _read_csv_answers(
-    board: EvaluationCache, names: Sequence[str], path: Path, model: str | None
-) -> ToldAnswers:
+    board: EvaluationCache, path: Path
+) -> tuple[dict[str | None, dict[str, Any]], dict[str, str]]:
+    """Returns the answers by model, and where the answer to each sample stands."""
     table = read_table(path, str(path), _COLUMNS, ["model"])
-    answers: dict[str, dict[str, float | None]] = {}
+    truths = {} if board.scores else _TRUTHS
+    found: dict[str | None, dict[str, Any]] = {}
     places: dict[str, str] = {}
     for line, cells in table.records():
         where, text, sample = table.place(line), cells["value"], cells["sample"]
         if not text:
             continue
-        named = cells.get("model") or None
-        owner = _check_model(names, named or model, where)
-        if model is not None and named not in (None, model):
-            continue
-        truths = {} if board.scores else _TRUTHS
+        name = cells.get("model") or None
         try:
             value = (
                 None if text.casefold() in _NO_ANSWER else float(truths.get(text.casefold(), text))
@@ -151,19 +180,23 @@ def _read_csv_answers(
                 f"{where}: {shorten(text)!r} is no number; where the model gave no answer, ? is"
                 " expected. Nothing of this file was recorded."
             ) from None
-        of_model = answers.setdefault(owner, {})
+        if found and (name is None) != (None in found):
+            raise BadInput(
+                f"{where}: some lines name their model and others do not. Nothing of this file was"
+                " recorded."
+            )
+        of_model = found.setdefault(name, {})
         if of_model.setdefault(sample, value) != value:
             raise BadInput(
                 f"{where}: sample {shorten(sample)!r} has another value on an earlier line. Nothing"
                 " of this file was recorded."
             )
         places.setdefault(sample, where)
-    return ToldAnswers(answers, places)
+    return found or {None: {}}, places
 
 
-def _read_json_answers(
-    board: EvaluationCache, names: Sequence[str], path: Path, model: str | None
-) -> ToldAnswers:
+def _read_json_answers(board: EvaluationCache, path: Path) -> dict[str | None, dict[str, Any]]:
+    """Returns the answers by model."""
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
@@ -171,21 +204,12 @@ def _read_json_answers(
     if not isinstance(content, dict):
         raise BadInput(f"{path}: an object is expected, of values by sample.")
     if content and all(isinstance(each, dict) for each in content.values()):
-        by_model = {_check_model(names, name, str(path)): each for name, each in content.items()}
-        return ToldAnswers({name: each for name, each in by_model.items() if model in (None, name)})
+        return content
     for sample, value in content.items():
         of_scores = isinstance(value, bool) and board.scores
         if of_scores or isinstance(value, str | list | dict):
-            raise BadInput(f"{path}: the value of {sample!r} is no number.")
-    return ToldAnswers({_check_model(names, model, str(path)): content})
-
-
-def _check_model(names: Sequence[str], name: str | None, where: str) -> str:
-    """Returns a model of the session by its name; None: its only one."""
-    if name is None:
-        if len(names) > 1:
-            raise BadInput(f"{where}: does not say whose answers these are: give --model=NAME.")
-        return names[0]
-    if name not in names:
-        raise BadInput(f"{where}: {unknown('model', name, names)}")
-    return name
+            raise BadInput(
+                f"{path}: the value of {sample!r} is no number; where the model gave no answer,"
+                " null is expected."
+            )
+    return {None: content}

@@ -250,7 +250,10 @@ def check_numbers(values: Any) -> np.ndarray:
     """Returns the numbers that a user's function gave, float64 in the shape of what it returned,
     with NaN for what is no number: None, a text, such as a refusal.
     """
-    array = values if hasattr(values, "dtype") else np.asarray(values)
+    try:
+        array = values if hasattr(values, "dtype") else np.asarray(values)
+    except ValueError:  # a list among numbers
+        array = np.array(values, object)
     if array.dtype.kind in "biuf":
         return np.asarray(array, np.float64)
     array = np.array(values, object)  # else numbers beside a text would become texts

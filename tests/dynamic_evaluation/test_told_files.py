@@ -61,6 +61,48 @@ def test_answers_of_another_model_are_not_taken(board, tmp_path):
         read_told_answers(board.cache, ["a", "b"], table)
 
 
+def test_lines_and_objects_name_models_as_tables_do(board, tmp_path):
+    values = {"q0": 10.0, "q1": 20.0}
+    lines = [f"{name},{sample},{value}\n" for name in "ab" for sample, value in values.items()]
+    (tmp_path / "a.csv").write_text("model,sample,value\n" + "".join(lines))
+    (tmp_path / "a.json").write_text(json.dumps({"a": values, "b": values}))
+    for file in (tmp_path / "a.csv", tmp_path / "a.json"):
+        both = read_told_answers(board.cache, ["a", "b"], file)
+        assert both.answers == {"a": values, "b": values} and not both.remarks
+        named = read_told_answers(board.cache, ["a", "c"], file, "a")
+        assert named.answers == {"a": values}
+        assert named.remarks == ("left out: the answers of 1 other model",)
+        with pytest.raises(BadInput, match="unknown model 'c'"):
+            read_told_answers(board.cache, ["a", "c"], file, "c")
+
+
+def test_a_model_of_another_name_is_said_and_a_known_one_is_refused(board, tmp_path):
+    file = tmp_path / "other.json"
+    file.write_text(json.dumps({"checkpoint-5": {"q0": 10}}))
+    read = read_told_answers(board.cache, ["a"], file)
+    assert read.answers == {"a": {"q0": 10}}
+    assert read.remarks == ("the answers of 'checkpoint-5' are taken for 'a'",)
+    file.write_text(json.dumps({"known-3": {"q0": 10}}))
+    with pytest.raises(BadInput, match="'known-3', a known model of the board.*--model=a"):
+        read_told_answers(board.cache, ["a"], file)
+    assert read_told_answers(board.cache, ["a"], file, "a").answers == {"a": {"q0": 10}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "model,sample,value\nb,q0,1\n,q1,2\n", "line 3.*some lines name their model"),
+        ("a.csv", "sample,value\n", "has no answers"),
+        ("a.json", "{}", "has no answers"),
+        ("a.json", '{"q0": "?"}', "null is expected"),
+    ],
+)
+def test_what_is_unclear_or_empty_is_refused(board, tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput, match=message):
+        read_told_answers(board.cache, ["a"], tmp_path / name)
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_another_metric_is_read_from_the_files_that_tell_reads(tmp_path, form):
     path = tmp_path / "board.csv"
@@ -79,5 +121,9 @@ def test_another_metric_is_read_from_the_files_that_tell_reads(tmp_path, form):
     assert found == de.estimate_metric(session, known, given)
     with pytest.raises(BadInput, match="a dict, or the path"):
         de.estimate_metric(session, known, [1, 2, 3, 4])
+    with pytest.raises(BadInput, match="no number on 'q0'"):
+        de.estimate_metric(session, known, given | {"q0": [1, 2]})
+    with pytest.raises(BadInput, match="value_range: of a file"):
+        de.estimate_metric(session, known, given, value_range=(0, 1))
     with pytest.raises(BadInput, match=r"Session\("):
         de.estimate_metric(str(tmp_path / "s"), known, given)
