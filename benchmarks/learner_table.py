@@ -4,9 +4,9 @@
   python -m benchmarks.learner_table ft_prev mt
 
 Prints a Markdown table; the exit status is 1 if a run differs from the table (learners.table).
-Errors may differ by `TOLERANCE`, since floating-point results depend on the machine: 14 learners
-differed by at most 0.07 between an Intel Xeon and an AMD EPYC. FLOPs may differ by 0.1%, as a
-search chooses by errors.
+FLOPs must be equal; errors may differ by `TOLERANCE`, since floating-point results depend on the
+machine. The table is of an AMD EPYC; on an Intel Xeon two of 14 learners differed by more, by up
+to 0.07, and with the error what `bhpo` chooses, and so its FLOPs.
 """
 
 import shlex
@@ -23,8 +23,8 @@ from nevis_stream.launch import entry
 from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.ledger import Ledger
 
-TOLERANCE = 0.08
-_OF_FLOPS = 1e-3
+TOLERANCE = 0.05
+_DIGITS = 4
 
 
 def measure(name: str, folder: Path) -> tuple[float, float, float]:
@@ -51,7 +51,8 @@ def main(words: Sequence[str]) -> None:
         row = TABLE[name]
         with tempfile.TemporaryDirectory() as folder:
             error, flops, seconds = measure(name, Path(folder))
-        if abs(error - row.error) > TOLERANCE or abs(flops / row.flops - 1) > _OF_FLOPS:
+        same = abs(error - row.error) <= TOLERANCE
+        if not same or f"{flops:.{_DIGITS}g}" != f"{row.flops:.{_DIGITS}g}":
             wrong.append(name)
         cells = (f"{error:.4f}", f"{row.error:.4f}", f"{flops:.4g}", f"{row.flops:.4g}")
         print(f"| {name} | {' | '.join(cells)} | {seconds:.0f} |", flush=True)

@@ -8,8 +8,8 @@ and the tables that it prints from a record, without the line that describes the
 says when and where the data were measured, not when the tables were printed. After
 `<!-- measured by: ... -->` it has all that the command prints, which measures anew: only --measure
 runs it, for the pages that are named. In the index the row of a study has its page's title, answer
-and first date, and the toctree has the pages of the rows; `| [](PAGE.md) | |` is enough for a new
-row. Without arguments all pages with a printed part, and the index, are made anew.
+and the day of its measurement, and the toctree has the pages of the rows; `| [](PAGE.md) | |` is
+enough for a new row. Without arguments all pages with a printed part, and the index, are made anew.
 """
 
 import re
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
 PART = re.compile(
     r"(?P<mark><!-- (?P<how>printed|measured) by: (?P<command>python -m [^>]+) -->\n)"
-    r".*?(?=<!-- end -->)",
+    r".*?<!-- end -->",
     re.S,
 )
 INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
@@ -70,14 +70,14 @@ def rebuild(text: str, measure: bool = False) -> str:
         measured = part["how"] == "measured"
         if measured and not measure:
             return part[0]
-        return part["mark"] + print_part(part["command"], measured)
+        return f"{part['mark']}{print_part(part['command'], measured)}<!-- end -->"
 
     return PART.sub(make, text)
 
 
 def rebuild_index(text: str) -> str:
-    """Returns the index with what its pages say: title, answer, and the first date; its toctree has
-    the pages in the order of their rows.
+    """Returns the index with what its pages say: title, answer, and the day of the measurement; its
+    toctree has the pages in the order of their rows.
     """
 
     def say(row: re.Match[str]) -> str:
