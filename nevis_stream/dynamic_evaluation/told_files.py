@@ -71,9 +71,10 @@ def read_told_answers(
     found: dict[str | None, dict[str, Any]]
     places: dict[str, str] = {}
     remarks: list[str] = []
-    if path.is_file() and not is_log(path) and path.suffix == ".json":
+    lists_answers = path.is_file() and not is_log(path)
+    if lists_answers and path.suffix == ".json":
         found = _read_json_answers(board, path)
-    elif path.is_file() and not is_log(path) and _has_answer_columns(path):
+    elif lists_answers and _has_answer_columns(path):
         found, places = _read_csv_answers(board, path)
     else:
         found, remarks = _read_table_answers(board, path, reading or {})
