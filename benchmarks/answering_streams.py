@@ -16,11 +16,12 @@ from pathlib import Path
 from nevis_stream.analysis.answering import CONTROL, compare_with_control, summarise_rules
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.configs import run_config
+from nevis_stream.configs.recorded import open_run
+from nevis_stream.configs.run_config import run_config_once
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.errors import plural
-from nevis_stream.experiments import run_config, scripts
-from nevis_stream.experiments.recorded import open_run
-from nevis_stream.experiments.run_config import run_config_once
+from nevis_stream.experiments import scripts
 from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.fill import fill

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import jax
 
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.learner import Learner

@@ -10,8 +10,8 @@ repeat; the last column has its range over single tasks.
 import tempfile
 from pathlib import Path
 
+from nevis_stream.configs import run_config
 from nevis_stream.errors import look_up
-from nevis_stream.experiments import run_config
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.launch.executors import EXECUTORS

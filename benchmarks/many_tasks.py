@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from absl import flags
 
+from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments import run_config
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord

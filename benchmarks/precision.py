@@ -14,7 +14,7 @@ import numpy as np
 from absl import flags
 from scipy import stats
 
-from nevis_stream.experiments import run_config
+from nevis_stream.configs import run_config
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord

@@ -85,7 +85,7 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
 
 def plan(words: list[str], budget: str | None = None) -> list[dict]:
     """Returns the plan's rows of the tasks, with another budget if one is named."""
-    from nevis_stream.experiments import plan, run_config
+    from nevis_stream.configs import plan, run_config
     from nevis_stream.launch.config_flag import split_words
     from nevis_stream.streams.named_streams import load_stream
 

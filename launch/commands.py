@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
-from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag, console
 from nevis_stream.streams.named_streams import list_stream_rows
 

@@ -11,8 +11,9 @@ import ml_collections
 from absl import flags
 
 from nevis_stream import user_code
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments import run_config, studies
+from nevis_stream.experiments import studies
 from nevis_stream.launch import entry
 from nevis_stream.learners import Field, find_config_class
 from nevis_stream.learners.table import TABLE

@@ -31,8 +31,8 @@ RUNS = (
 
 def main(_):
     """Runs the learners whose runs are missing or unfinished, then writes the report."""
-    from nevis_stream.experiments import run_config
-    from nevis_stream.experiments.run_config import run_config_once
+    from nevis_stream.configs import run_config
+    from nevis_stream.configs.run_config import run_config_once
     from nevis_stream.report.build import write_report
     from nevis_stream.streams.named_streams import load_stream
 

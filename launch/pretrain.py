@@ -60,7 +60,7 @@ def main(_):
         entry.fail("--out is missing: the path of the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give either --tasks (to pre-train) or --import_file (to import weights).")
-    from nevis_stream.experiments import pretraining, run_config
+    from nevis_stream.configs import pretraining, run_config
 
     config, out = run_config.resolve(config_flag.get_words().config()), Path(_OUT.value)
     if _FILE.value:

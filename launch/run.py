@@ -21,10 +21,10 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.catalogue import SPLIT_HELP
+from nevis_stream.configs import run_config
+from nevis_stream.configs.run_config import run_config_once
 from nevis_stream.cost.meter import format_cost
 from nevis_stream.errors import plural
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.run_config import run_config_once
 from nevis_stream.launch import command_line, config_flag, entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.named_streams import load_stream
@@ -57,7 +57,7 @@ def main(_):
         config_flag.check_run_dir(_RUN_DIR.value)
     stream = load_stream(config.stream)
     if _DRY_RUN.value:
-        from nevis_stream.experiments.plan import print_plan
+        from nevis_stream.configs.plan import print_plan
 
         print_plan(config, stream, seeds=_SEEDS.value)
         return

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.experiments.run_config import run_config_once
+from nevis_stream.configs.run_config import run_config_once
 from nevis_stream.launch import command_line, config_flag, entry
 from nevis_stream.progress import Silent
 from nevis_stream.run_directory.ledger import Ledger
@@ -49,7 +49,7 @@ _ACCEPT = command_line.define_accept_changed_code()
 
 def main(_):
     """Runs the sweep, or prints its plan or its commands."""
-    from nevis_stream.experiments import grid
+    from nevis_stream.configs import grid
 
     words = config_flag.get_words()
     config = words.config()
@@ -63,7 +63,7 @@ def main(_):
     if _COMMANDS.value:
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
-    from nevis_stream.experiments import plan
+    from nevis_stream.configs import plan
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
         load_stream(name)  # reports missing data before anything is run
@@ -83,7 +83,7 @@ def main(_):
 
 def _axes(learner: str) -> list[tuple[str, str]]:
     """Returns the swept keys with their values; a key that also has a fixed value is refused."""
-    from nevis_stream.experiments import grid
+    from nevis_stream.configs import grid
 
     axes = [
         (key, flag.value)
@@ -100,7 +100,7 @@ def _axes(learner: str) -> list[tuple[str, str]]:
 
 def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
     """Refuses --trials and --steps for a learner without them, or with fields of these names."""
-    from nevis_stream.experiments import grid, run_config
+    from nevis_stream.configs import grid, run_config
 
     fields = run_config.list_fields(learner)
     for key, text in axes:
@@ -142,7 +142,7 @@ def _directory(cell, seed: int) -> Path:
 
 def _command(cell, seed: int) -> list[str]:
     """Returns the words of the launch.run command that does one run of the sweep."""
-    from nevis_stream.experiments.grid import format_value
+    from nevis_stream.configs.grid import format_value
 
     words = config_flag.get_words()
     settings = {**words.values, **cell.settings, "seed": seed}

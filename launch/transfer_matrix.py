@@ -43,7 +43,7 @@ def main(_):
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from nevis_stream.analysis.points import sum_phase_flops
-    from nevis_stream.experiments.transfer import TransferMatrixRun
+    from nevis_stream.configs.transfer import TransferMatrixRun
 
     matrix = TransferMatrixRun(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
@@ -59,7 +59,7 @@ def main(_):
             " costs as much as the average task of the run of indep. Nothing was run."
         )
         return
-    from nevis_stream.experiments.run_config import run_config_once
+    from nevis_stream.configs.run_config import run_config_once
 
     run_row = functools.partial(
         run_config_once,

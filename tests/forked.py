@@ -27,7 +27,7 @@ _LIBRARIES = (
 # With what these import, that is nearly all of the project; not the entry points, which define
 # flags.
 _PROJECT = (
-    "experiments.plan experiments.pretraining experiments.transfer launch.config_flag"
+    "configs.plan configs.pretraining configs.transfer launch.config_flag"
     " launch.data_commands.prepare launch.evaluate_commands.add launch.evaluate_commands.fill"
     " launch.evaluate_commands.sessions launch.evaluate_commands.study"
     " launch.label_commands.sessions launch.label_commands.simulate launch.job launch.run_screen"

@@ -92,7 +92,7 @@ def learner(name: str, weights_file: Path):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
     import jax
 
-    from nevis_stream.experiments import run_config
+    from nevis_stream.configs import run_config
     from nevis_stream.launch import entry
 
     entry.use_compilation_cache()

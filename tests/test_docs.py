@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from nevis_stream.configs import grid, run_config
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.experiments import grid, run_config
 from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import command_line, config_flag
 from nevis_stream.learners.table import TABLE

@@ -18,13 +18,13 @@ from mypy import modulefinder
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions, metrics, user_code
 from nevis_stream.active_testing import testing
+from nevis_stream.configs import run_config
 from nevis_stream.cost import meter
 from nevis_stream.datasets import sources
 from nevis_stream.dynamic_evaluation.method import ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
 from nevis_stream.learner import configure
 from nevis_stream.learners.table import TABLE
@@ -359,11 +359,11 @@ def test_a_class_with_a_method_of_a_former_name_is_refused(base):
 def test_the_former_names_give_the_same_modules(tmp_path):
     """In a checkout, and where only nevis_stream is on the path; a user's folder comes first."""
     checkout = (
-        "import nevis_stream.experiments.run_config as a\n"
-        "from nevis_stream.experiments import run_config as b\n"
-        "import experiments.grid, nevis_stream.experiments.grid, learners.table\n"
+        "import nevis_stream.configs.run_config as a\n"
+        "from nevis_stream.configs import run_config as b\n"
+        "import experiments.studies, nevis_stream.experiments.studies, learners.table\n"
         "import nevis_stream.learners.table as table\n"
-        "same = experiments.grid is nevis_stream.experiments.grid, learners.table is table\n"
+        "same = experiments.studies is nevis_stream.experiments.studies, learners.table is table\n"
         "print(a is b, *same)"
     )
     done = subprocess.run(

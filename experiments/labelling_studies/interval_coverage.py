@@ -25,13 +25,13 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.tested_models import (
     NO_ANSWERS,
     load,
     make_shifted_repetition,
 )
 from nevis_stream.experiments.scripts import describe
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage.study_record import StudyRecord
 

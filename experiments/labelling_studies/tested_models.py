@@ -12,7 +12,7 @@ from nevis_stream.active_testing.simulation import compare_squared_errors
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.networks import CONVOLUTIONS, RetrainedEnsemble
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.experiments.labelling.features import PatchFeatures
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator, seed_for
 from nevis_stream.storage.reading import read_npz

@@ -14,7 +14,6 @@ import numpy as np
 from absl import flags
 
 from nevis_stream.active_testing.surrogate import PUBLISHED
-from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
     MISSING,
@@ -25,6 +24,7 @@ from nevis_stream.experiments.labelling_studies.tested_models import (
     print_heads,
 )
 from nevis_stream.experiments.scripts import describe
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 
 POOL, LARGE = 6000, 60_000
 SHOWN = (50, 100, 200, 500, 1000)

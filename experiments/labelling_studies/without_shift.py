@@ -21,8 +21,7 @@ from absl import flags
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.active_testing.surrogate import SurrogateData
-from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.experiments.labelling.models import gather, load_tested_model
+from nevis_stream.configs.tested_models import gather, load_tested_model
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
     load,
@@ -30,6 +29,7 @@ from nevis_stream.experiments.labelling_studies.tested_models import (
     train_networks,
 )
 from nevis_stream.experiments.scripts import call, describe
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.seeds import generator, seed_for
 
 # data set: number of samples of the pool

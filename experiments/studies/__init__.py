@@ -6,7 +6,7 @@ from typing import Any
 
 import ml_collections
 
-from nevis_stream.experiments import run_config
+from nevis_stream.configs import run_config
 
 
 @dataclass(frozen=True)

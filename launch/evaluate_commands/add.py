@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from absl.flags import FlagValues
 
+from nevis_stream.configs.recorded import open_run
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.board import Board, convert_budget
 from nevis_stream.dynamic_evaluation.choice import Choice
@@ -25,7 +26,6 @@ from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import FileOracle, read_for_cache
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
-from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_flops, print_groups, print_import
 from nevis_stream.launch.evaluate_commands.flags import (

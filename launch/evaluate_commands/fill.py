@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
+from nevis_stream.configs.recorded import open_checkpoint, open_run
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
@@ -20,7 +21,6 @@ from nevis_stream.evaluation_cache.importers import describe_kinds_of_logs, is_l
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import Ranges
-from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.command_line import format_flops, print_import
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.flags import (

@@ -15,9 +15,9 @@ from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, mak
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_estimate, make_console
+from nevis_stream.launch.label_commands import forms
 from nevis_stream.launch.label_commands.surrogate_data import (
     Subject,
     check_flags,
@@ -241,6 +241,6 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     entry.use_compilation_cache()
     session = Session(Path(words[0]))
     # here: Matplotlib takes a second that other commands do not need
-    from nevis_stream.experiments.labelling import report_page
+    from nevis_stream.launch.label_commands import report_page
 
     print(report_page.write(session, values.estimator, sample_images))

@@ -14,10 +14,10 @@ from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
 from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES
+from nevis_stream.configs.recorded import open_run
+from nevis_stream.configs.tested_models import TestedModel, gather, load_tested_model
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.evaluation_cache.facts import make_natural_sort_key
-from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
-from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.flags import open_one_cache
 from nevis_stream.terminal import TerminalProgress

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.model import Network, initialise_program

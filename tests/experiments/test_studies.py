@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.plan import print_plan
+from nevis_stream.configs import run_config
+from nevis_stream.configs.plan import print_plan
 from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import config_flag
 from nevis_stream.streams.named_streams import list_stream_rows, load_stream

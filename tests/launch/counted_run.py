@@ -4,7 +4,7 @@ import atexit
 import collections
 import sys
 
-from nevis_stream.experiments.run_config import RunConfig
+from nevis_stream.configs.run_config import RunConfig
 from nevis_stream.launch import config_flag, run
 from nevis_stream.learners.config import BaselineConfig
 from nevis_stream.learners.parts.baseline import Baseline

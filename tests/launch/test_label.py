@@ -12,9 +12,9 @@ from PIL import Image
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool, read_probabilities
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.surrogate import SurrogateData
+from nevis_stream.configs.tested_models import TestedModel
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.models import TestedModel
 from nevis_stream.launch.label_commands.surrogate_data import Subject, pool_labels, reorder_classes
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.study_record import StudyRecord

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from nevis_stream.configs.recorded import load_learner
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.recorded import load_learner
 from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
@@ -147,7 +147,7 @@ def test_a_mistake_gets_one_clear_message(folder, words, message):
 def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_stream, tmp_path):
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
     (folder / "wide.py").write_text(
-        "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
+        "from nevis_stream.configs import run_config\n\ndef get_config():\n"
         f"    config = run_config.make_default({OWN!r})\n    config.side = 6\n    return config\n"
     )
     words = [f"--config={folder / 'wide.py'}", f"--config.stream={small_stream}", "--run_dir=run"]
@@ -160,7 +160,7 @@ def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_st
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 def test_ray_runs_it(folder, small_stream, tmp_path):
     (folder / "narrow.py").write_text(
-        "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
+        "from nevis_stream.configs import run_config\n\ndef get_config():\n"
         f"    return run_config.make_default({OWN!r})\n"
     )
     (tmp_path / "empty").mkdir()

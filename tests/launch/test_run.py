@@ -142,11 +142,16 @@ def test_a_mistake_gets_one_clear_message(words, message):
         ),
         (
             (
-                "from nevis_stream.experiments import run_config\n\ndef get_config():\n    config ="
+                "from nevis_stream.configs import run_config\n\ndef get_config():\n    config ="
                 " run_config.make_default('indep')\n    config.train.steps = 'abc'\n"
                 "    return config\n"
             ),
             "own.py, line 5: TypeError: ",
+        ),
+        (
+            "from nevis_stream.experiments import run_config\n",
+            "own.py, line 1: ImportError: nevis_stream.experiments.run_config is now"
+            " nevis_stream.configs.run_config",
         ),
     ],
 )

@@ -179,7 +179,7 @@ def test_without_submitit_it_says_how_to_install_it(monkeypatch):
 )
 def test_what_a_run_takes_is_sent(words, tmp_path):
     own = (
-        "from nevis_stream.experiments import run_config\n\ndef get_config(_):\n    return"
+        "from nevis_stream.configs import run_config\n\ndef get_config(_):\n    return"
         " run_config.make_default('indep')\n"
     )
     (tmp_path / "own.py").write_text(own)

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from nevis_stream.analysis.transfer_matrix import read_matrix
+from nevis_stream.configs import run_config
+from nevis_stream.configs.transfer import TransferMatrixRun
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.transfer import TransferMatrixRun
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import frontier, repeats
 from nevis_stream.learners.closed_form.learner import log_probabilities

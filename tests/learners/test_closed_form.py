@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from nevis_stream import learners
+from nevis_stream.configs import run_config
 from nevis_stream.cost.flops import count
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import learner as closed_form
 from nevis_stream.learners.closed_form import maps, patches, ridge

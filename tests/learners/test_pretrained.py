@@ -14,9 +14,9 @@ import pytest
 import safetensors.numpy
 
 from nevis_stream.analysis.points import sum_phase_flops
+from nevis_stream.configs import pretraining, run_config
+from nevis_stream.configs.recorded import load_learner
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.experiments import pretraining, run_config
-from nevis_stream.experiments.recorded import load_learner
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.baseline import Baseline

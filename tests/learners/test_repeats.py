@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import repeats
 from nevis_stream.learners.closed_form.frontier import Frontier

@@ -96,7 +96,7 @@ def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
 
 
 def test_the_small_learners_have_keys_of_their_own():
-    from nevis_stream.experiments import run_config
+    from nevis_stream.configs import run_config
 
     config = run_config.make_default("nearest_class_mean")
     config.resolution = 4

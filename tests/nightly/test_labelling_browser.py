@@ -2,7 +2,7 @@
 
 import pytest
 
-from nevis_stream.experiments.labelling import forms
+from nevis_stream.launch.label_commands import forms
 from tests.active_testing.labelling.test_page import written
 from tests.report.chromium import PATH, Browser
 

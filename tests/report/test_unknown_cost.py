@@ -5,9 +5,9 @@ import warnings
 import ml_collections
 from rich.console import Console
 
+from nevis_stream.configs import plan
+from nevis_stream.configs.grid import Cell
 from nevis_stream.errors import RunWarning
-from nevis_stream.experiments import plan
-from nevis_stream.experiments.grid import Cell
 from nevis_stream.launch import entry, run_screen
 from nevis_stream.launch.run_state import state_of
 from nevis_stream.progress import Silent

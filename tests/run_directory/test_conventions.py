@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from nevis_stream import run
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 from nevis_stream.learners.table import TABLE
 from nevis_stream.progress import Silent
 from nevis_stream.run_directory import environment

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import group_by_stream, read_runs
+from nevis_stream.configs.recorded import open_run
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import run_screen
 from nevis_stream.launch.run_state import state_of
 from nevis_stream.report.build import write_report

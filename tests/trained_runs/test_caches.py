@@ -7,12 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
+from nevis_stream.configs import run_config
+from nevis_stream.configs.recorded import open_run
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands import add
 from nevis_stream.queries.oracle import Query

@@ -9,7 +9,7 @@ from PIL import Image
 
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling import forms
+from nevis_stream.launch.label_commands import forms
 from tests.active_testing.labelling.sessions import begin
 
 

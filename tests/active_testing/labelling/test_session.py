@@ -17,7 +17,7 @@ from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
-from nevis_stream.experiments.labelling.forms import read_labels
+from nevis_stream.launch.label_commands.forms import read_labels
 from nevis_stream.queries import session_log
 from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.record import append_checked, encode, read_checked

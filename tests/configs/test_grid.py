@@ -2,7 +2,7 @@
 
 import pytest
 
-from nevis_stream.experiments import grid, plan, run_config
+from nevis_stream.configs import grid, plan, run_config
 
 
 def config(**values):

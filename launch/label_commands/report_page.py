@@ -16,7 +16,7 @@ from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.testing import expect_losses
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.forms import draw_contact_sheet
+from nevis_stream.launch.label_commands.forms import draw_contact_sheet
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import write_file

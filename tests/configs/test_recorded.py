@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from nevis_stream.configs import run_config
+from nevis_stream.configs.recorded import load_learner, to_config
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.recorded import load_learner, to_config
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.run_directory.config import read_values
 

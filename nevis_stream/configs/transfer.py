@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, make_pair_row
+from nevis_stream.configs import recorded, run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
-from nevis_stream.experiments import recorded, run_config
 from nevis_stream.learners.parts import weights
 from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger

@@ -10,8 +10,8 @@ from typing import Any
 import ml_collections
 
 from nevis_stream import learners, user_code
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
 from nevis_stream.learners.table import TABLE
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, find_predictor

@@ -9,11 +9,11 @@ import numpy as np
 
 from nevis_stream.active_testing.labelling.pools import SUFFIXES, PoolImages, read_probabilities
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
+from nevis_stream.configs.recorded import open_checkpoint
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.experiments.recorded import open_checkpoint
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 
 SIDE = 28

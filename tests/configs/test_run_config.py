@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 from nevis_stream import learners
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.experiments import run_config
 from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.table import TABLE
 

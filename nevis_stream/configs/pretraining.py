@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.baseline import Baseline

@@ -10,9 +10,9 @@ from rich.table import Table
 from nevis_stream.analysis.methods import MethodPoint, list_method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.configs.grid import STEPS, TRIALS, Cell, format_value, shorten_key
+from nevis_stream.configs.run_config import RunConfig, flatten
 from nevis_stream.cost.meter import format_cost, format_engineering
-from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, shorten_key
-from nevis_stream.experiments.run_config import RunConfig, flatten
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 

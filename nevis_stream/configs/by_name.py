@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments import run_config
-from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.learner import Configure, ConfiguredLearner
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.learners.table import TABLE
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import ml_collections
 
+from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments import run_config
 
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4

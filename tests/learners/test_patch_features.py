@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.experiments.labelling.features import PatchFeatures, _principal
+from nevis_stream.learners.closed_form.patch_features import PatchFeatures, _principal
 
 
 @pytest.mark.parametrize("channels", [1, 3])
