@@ -39,7 +39,8 @@ class _Finder:
 
     Attributes:
       folders: of the user's code.
-      names: top-level modules that may be found there, or were; what they import is found too.
+      names: top-level modules that may be found there, or were; what they import is found too. None
+        that Python finds elsewhere: an installed package looks for optional modules.
     """
 
     def __init__(self):
@@ -119,8 +120,16 @@ def import_module(module: str) -> ModuleType:
     Raises:
       Exception: whatever the module raises.
     """
-    _finder.names.add(module.partition(".")[0])
-    return importlib.import_module(get_present_name(module))
+    module = get_present_name(module)
+    top = module.partition(".")[0]
+    if _is_free(top):
+        _finder.names.add(top)
+    return importlib.import_module(module)
+
+
+def _is_free(top: str) -> bool:
+    """Whether no module of this top-level name is found without the user's folders."""
+    return top not in sys.modules and importlib.util.find_spec(top) is None
 
 
 def resolve_written_name(name: str) -> str:
@@ -171,8 +180,7 @@ def _origin(module: str) -> Path | None:
     not a file. None: the name is free.
     """
     module = get_present_name(module)  # recorded, such a name means this project's module
-    top = module.partition(".")[0]
-    if top not in sys.modules and importlib.util.find_spec(top) is None:
+    if _is_free(module.partition(".")[0]):
         return None
     try:
         spec = importlib.util.find_spec(module)

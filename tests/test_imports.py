@@ -151,8 +151,8 @@ def without_types(node):
 
 
 @functools.cache
-def imports(module):
-    """Names of the project's modules that a module imports, at its import or in a function."""
+def find_imports(module):
+    """Names of the modules that a module imports, at its import or in a function."""
     tree = ast.parse((MODULES | AROUND)[module].read_text())
     result = set()
     for node in without_types(tree):
@@ -163,7 +163,21 @@ def imports(module):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 result.add(full if full in MODULES else node.module)
-    return {name for name in result if name.split(".")[0] in ("nevis_stream", *FOLDERS, *BESIDE)}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            result |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+    return result
+
+
+def imports(module):
+    """Names of the project's modules that a module imports."""
+    ours = ("nevis_stream", *FOLDERS, *BESIDE)
+    return {name for name in find_imports(module) if name.split(".")[0] in ours}
+
+
+def list_other_packages():
+    """Top-level names of all that the project imports of others, installed or not."""
+    names = {name.partition(".")[0] for module in MODULES for name in find_imports(module)}
+    return sorted(names - {"nevis_stream"} - sys.stdlib_module_names)
 
 
 def allowed(module):

@@ -17,12 +17,13 @@ from nevis_stream.errors import BadInput
 from nevis_stream.launch import console
 from nevis_stream.streams.adaptive.rules import get
 from nevis_stream.streams.named_streams import load_stream
-from tests import forked
+from tests import forked, test_imports
 from tests.launch.stranger import LIBRARIES
 from tests.launch.test_own_learner import LEARNER
 
 TRAP = "open({!r}, 'a').write(__name__ + '\\n')\n"
-TRAPS = (*LIBRARIES, "inspect_ai", "pooch", "their_learner", "their_rule", "their_feature")
+OPTIONAL = test_imports.list_other_packages()
+TRAPS = (*LIBRARIES, *OPTIONAL, "their_learner", "their_rule", "their_feature")
 PACKAGES = ("experiments", "learners", "nevis_stream")
 RULE = "adaptive:pico_digits,rule=their_rule:RULE"
 CACHE, CHECKPOINT, POOL = "--cache=cache/one", "checkpoints/0000-one", "--pool=../one.npz:test"
@@ -79,7 +80,12 @@ COMMANDS = {
     },
     "pretrain": [["--config=indep", "--tasks=their-task", "--out=weights.safetensors"]],
     "report": [["run", "their-rule", "their-learner", "cache/one", "--out=report"]],
-    "run": [["--config=nearest_class_mean", "--config.stream=../own.csv", "--run_dir=own"]],
+    "run": [
+        ["--config=nearest_class_mean", "--config.stream=../own.csv", "--run_dir=own"],
+        ["--config=ft_prev", "--config.budget=tiny", "--config.train.steps=4"]
+        + ["--config.stream=../own.csv", "--run_dir=by-ray", "--executor=ray"]
+        + ["--ray_address=127.0.0.1:1"],
+    ],
     "slurm": [
         ["--dry_run", "--partition=p", "--hours=1", "--", "launch.run", "--config=indep"]
         + ["--run_dir=own"]
@@ -166,12 +172,12 @@ def test_no_command_imports_what_a_strangers_folder_contains_or_names(stranger):
         if "add --trust=their_rule" in result["printed"]
     ]
     assert sorted(set(refused)) == ["add-model", "import", "start"], results
-    for name in ("report", "run", "watch"):
-        assert all(
-            result["status"] == 0
-            for command, result in zip(commands, results, strict=True)
-            if command[1] == name
-        )
+    for command, result in zip(commands, results, strict=True):
+        if command[1] in ("report", "run", "watch"):
+            by_ray = (
+                "--executor=ray" in command[2]
+            )  # where it is not installed, or finds no cluster
+            assert "Ray" in result["printed"] if by_ray else result["status"] == 0, result
 
 
 @pytest.mark.parametrize("by", [["-m", "launch.report"], None], ids=["python -m", "nevis-stream"])
@@ -198,9 +204,11 @@ def test_a_named_learner_finds_its_neighbours_and_nothing_else_is_found(tmp_path
         "import helper\n\nclass Mine:\n"
         "    def late(self):\n        import later\n        return later\n"
     )
-    for name in ("helper", "later", "numexpr"):
+    libraries = ("numexpr", *OPTIONAL)
+    assert {"ray", "inspect_ai", "tensorflow_datasets", "IPython"} <= set(libraries)
+    for name in ("helper", "later", *libraries):
         (tmp_path / f"{name}.py").write_text("")
-    done = forked.run("tests.launch.own_code", "mine", "mine:Mine", cwd=tmp_path)
+    done = forked.run("tests.launch.own_code", "mine", "mine:Mine", *libraries, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["helper", "later", "hidden"]
 
