@@ -53,7 +53,8 @@ class Trial:
         if result is None:
             assert self.function is not None, "the receiver of a trial puts its function back"
             ctx = self.begin(progress=progress)
-            result = self.finish((to_host(self.function(ctx, self.item)), ctx.meter.counts()))
+            tree = to_host(self.function(ctx, self.item), copy=True)
+            result = self.finish((tree, ctx.meter.counts()))
         return result
 
     def to_send(self) -> "Trial":

@@ -24,6 +24,7 @@ from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.storage.checkpoint import EventWorkspace, Tree, flatten_leaves, rebuild, to_host
 from nevis_stream.streams.task import TaskView
+from nevis_stream.user_calls import explain_refused_write
 
 State = Tree
 
@@ -67,6 +68,26 @@ class Learner(Protocol):
     def predict(self, predictor: Tree, images: Images, ctx: "Context") -> np.ndarray:
         """Returns float32[n, classes]: probabilities of classes, or of each label."""
         ...
+
+
+def call(about: str, learner: Learner, method: str, *arguments: Any) -> Any:
+    """Calls a method of a learner, which must not write into images.
+
+    Args:
+      about: names the learner, and the task or the file, for messages.
+      learner: the learner.
+      method: the name of the method.
+      arguments: of the method.
+
+    Raises:
+      LearnerFault: it did.
+    """
+    try:
+        return getattr(learner, method)(*arguments)
+    except ValueError as error:
+        if reason := explain_refused_write(error):
+            raise LearnerFault(f"{about}: {method}: {reason}") from error
+        raise
 
 
 class Context(Compute):
@@ -145,7 +166,7 @@ class Context(Compute):
             contexts = [trial.begin(progress=self._progress) for trial in trials]
             trees = function(contexts, items)
             results = [
-                trial.finish((to_host(tree), ctx.meter.counts()))
+                trial.finish((to_host(tree, copy=True), ctx.meter.counts()))
                 for trial, ctx, tree in zip(trials, contexts, trees, strict=True)
             ]
         return self._charge(results)

@@ -53,6 +53,7 @@ BASE = of_nevis_stream(
     "seeds",
     "storage",
     "terminal",
+    "user_calls",
     "user_code",
     "vocabulary",
 )

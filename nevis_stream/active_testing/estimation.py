@@ -13,6 +13,7 @@ from nevis_stream.active_testing.testing import run_active_test
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, numbers_of_each
 from nevis_stream.seeds import generator
+from nevis_stream.user_calls import ReadOnlyList
 
 Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
 """Takes rows of the probabilities, returns the class of each, from 0."""
@@ -104,7 +105,7 @@ def _run_test(
     surrogate = Schedule().applied(build_surrogate(name, data, seed))
 
     def oracle(query: Query) -> Responses:
-        rows = query.samples[0].tolist()
+        rows = ReadOnlyList(query.samples[0].tolist())
         labels = numbers_of_each(label(rows), len(rows))
         return Responses(query, labels[None], Cost(labels=len(rows)))
 

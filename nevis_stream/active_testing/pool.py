@@ -15,6 +15,7 @@ from scipy.special import xlogy
 
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.queries.oracle import NO_LABEL, Cost, Responses
+from nevis_stream.user_calls import ReadOnly
 
 CLIP = 1e-20  # least probability; without it one sample could have an infinite cross-entropy
 
@@ -67,7 +68,7 @@ LOSSES: Mapping[str, Loss] = {
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(ReadOnly):
     """The tested model on n samples of c classes.
 
     Attributes:
@@ -162,7 +163,7 @@ def check_probabilities(values: np.ndarray, name: str, dimensions: int) -> np.nd
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(ReadOnly):
     """Samples among which the next labels are chosen: r samples, c classes, e members.
 
     Attributes:

@@ -15,10 +15,11 @@ from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Cost, Responses
+from nevis_stream.user_calls import ReadOnly
 
 
 @dataclass(frozen=True)
-class LabelledSamples:
+class LabelledSamples(ReadOnly):
     """k samples outside the pool whose labels are known; an attribute is None if it is unknown.
 
     Attributes:
@@ -37,7 +38,7 @@ class LabelledSamples:
 
 
 @dataclass(frozen=True)
-class SurrogateData:
+class SurrogateData(ReadOnly):
     """What is known before any label of the pool's n samples; an attribute is None if it is not.
 
     Attributes:

@@ -19,13 +19,14 @@ from nevis_stream.queries.oracle import (
     check_budget,
     check_cells,
 )
+from nevis_stream.user_calls import ReadOnly
 
 UNCOUNTED = frozenset({"acquisition scores"})  # computing whose FLOPs are in no cost
 _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on disk
 
 
 @dataclass(frozen=True)
-class EnsemblePredictions:
+class EnsemblePredictions(ReadOnly):
     """What a surrogate predicts of the labels of the pool.
 
     Attributes:

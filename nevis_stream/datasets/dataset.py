@@ -12,6 +12,7 @@ from nevis_stream.datasets.images import Images, JoinedImages
 from nevis_stream.datasets.reading import Choices, Found, Reading, match_all_parts, say
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.tables import shorten
+from nevis_stream.user_calls import ReadOnly
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
@@ -23,8 +24,8 @@ _DECLARE = (
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Images with their labels and, for the runner only, their ids.
+class Samples(ReadOnly):
+    """Images with their labels and, for the runner only, their ids; all of them are read-only.
 
     Attributes:
       images: n images.

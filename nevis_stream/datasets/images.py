@@ -31,6 +31,7 @@ from nevis_stream.datasets import decoding
 from nevis_stream.datasets.decoding import WHITE, Colour
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
+from nevis_stream.user_calls import protect
 
 _DHASH_SIZE = (9, 8)
 _LEAST_BITS = 6  # flatter images have no hash: all of them would be near each other
@@ -295,7 +296,7 @@ class ArrayImages(Images):
                 ]
                 array = np.stack([decoding.flatten(pixels, background) for pixels in array])
             array = array[..., :3]
-        self._array = array
+        self._array = protect(array)
         self._origin = origin
 
     def __len__(self) -> int:
@@ -404,7 +405,7 @@ class EncodedImages(Images):
     ):
         super().__init__()
         self._images = list(images)
-        self._sizes, self._pixel_hashes = decoded or self._decode_all()
+        self._sizes, self._pixel_hashes = map(protect, decoded or self._decode_all())
 
     def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.empty((len(self._images), 2), np.int32)

@@ -27,6 +27,7 @@ from nevis_stream.datasets.images import Images, get_view_shape, hash_pixels, ma
 from nevis_stream.errors import BadInput, DataWarning, describe_installation
 from nevis_stream.storage import make_temporary
 from nevis_stream.storage.reading import clear_faults, load_array, read_json
+from nevis_stream.user_calls import protect
 from nevis_stream.user_code import Untrusted
 
 SUFFIX = "-v2.npy"
@@ -207,7 +208,7 @@ class PreparedImages(Images):
         super().__init__()
         self._source, self._key, self._folder, self._chosen = source, key, derived, chosen
         self._compared: set[tuple[str, int]] = set()  # (view, size) of derived arrays
-        self._tensors = {name: tensors[name] for name in ("sizes", "sha256", "dhash")}
+        self._tensors = {name: protect(tensors[name]) for name in ("sizes", "sha256", "dhash")}
 
     def __getstate__(self) -> dict:
         """Returns the state for another process, which compares derived arrays itself."""

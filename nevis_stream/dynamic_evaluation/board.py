@@ -19,6 +19,7 @@ from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.queries.prices import Prices, parse_budget, parse_prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.tables import read_rows, read_table
+from nevis_stream.user_calls import ReadOnlyList
 
 _SHOWN = 10  # models of a table in a notebook
 
@@ -46,7 +47,7 @@ class Board:
     ):
         self.cache, self.understood = cache, tuple(understood)
         self.models: list[str] = list(cache.models())
-        self.samples = list(cache.samples() if samples is None else samples)
+        self.samples = ReadOnlyList(cache.samples() if samples is None else samples)
         self.prices = dict(prices or {})
         self._folder = folder  # is removed with the board
 

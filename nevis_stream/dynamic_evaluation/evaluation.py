@@ -40,6 +40,7 @@ from nevis_stream.queries.oracle import (
 )
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import Part, SampleFacts
+from nevis_stream.user_calls import ReadOnlyList
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 """Takes b of a board's sample ids, returns b values, in the units of the board."""
@@ -151,7 +152,8 @@ def evaluate_metrics(
         asked = facts.metric[columns].tolist()
         ids = [names[column] for column in columns.tolist()]
         prompts = [name.removesuffix(f"#{each}") for name, each in zip(ids, asked, strict=True)]
-        if new := [each for each in dict.fromkeys(prompts) if each not in answered]:
+        new = ReadOnlyList(each for each in dict.fromkeys(prompts) if each not in answered)
+        if new:
             answered.update(_pair_metrics(new, model(new), metrics))
         given = [answered[prompt].get(each) for prompt, each in zip(prompts, asked, strict=True)]
         values = check_numbers(given)
@@ -244,7 +246,7 @@ def _ask_model(
     """Returns a model's values on some columns on the scale of the cache, float64[b], NaN where
     there is none.
     """
-    ids = [board.samples[column] for column in columns.tolist()]
+    ids = ReadOnlyList(board.samples[column] for column in columns.tolist())
     values = numbers_of_each(model(ids), len(ids))
     return scale_values(values, ids, low[columns], high[columns], board.cache.scores)
 

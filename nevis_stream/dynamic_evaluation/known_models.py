@@ -26,6 +26,7 @@ from nevis_stream.queries.samples import (
     make_numpy_generator,
     sum_columns,
 )
+from nevis_stream.user_calls import ReadOnly
 
 # fraction of the largest sum that makes a model a known one, see `find_known` (or a sample)
 KNOWN_FRACTION = 0.5
@@ -70,7 +71,7 @@ class KnownModels(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
+class InMemory(ReadOnly):
     """Known models as a matrix, uint8[m, n] of 0, 1 and 255 or float[m, n] of scores with NaN."""
 
     values: np.ndarray

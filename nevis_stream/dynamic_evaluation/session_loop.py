@@ -19,6 +19,7 @@ from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, numbers_of_each
 from nevis_stream.storage.reading import lock, open_file
+from nevis_stream.user_calls import ReadOnlyList
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session
@@ -133,7 +134,7 @@ def ask_in_batches(session: "Session", model: str, count: int | None) -> Iterato
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_WAIT)
                 continue
-            yield ids
+            yield list(ids)
             pause = _SHORTEST_WAIT
             if not any(session.is_told(each, model) for each in ids):
                 raise BadInput(
@@ -175,7 +176,7 @@ def _collect_answers(
     """Returns values by sample, None where there is none."""
     if len(ids) > 1:
         try:
-            return _pair_answers(ids, answer(list(ids)))
+            return _pair_answers(ids, answer(ReadOnlyList(ids)))
         except NevisStreamError:
             raise
         except Exception:
@@ -183,7 +184,7 @@ def _collect_answers(
             return {sample: value for part in single for sample, value in part.items()}
     for attempt in range(retries + 1):
         try:
-            return _pair_answers(ids, answer(list(ids)))
+            return _pair_answers(ids, answer(ReadOnlyList(ids)))
         except NevisStreamError:
             raise
         except Exception as error:

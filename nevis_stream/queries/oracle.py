@@ -19,6 +19,7 @@ import numpy.typing
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.prices import Spending
 from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, make_unknown_cells
+from nevis_stream.user_calls import ReadOnly, explain_refused_write
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(ReadOnly):
     """Samples to ask of each of m models; no sample is asked twice, over all calls.
 
     Attributes:
@@ -86,7 +87,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Responses:
+class Responses(ReadOnly):
     """The cells that were asked, their values, and the cost.
 
     Attributes:
@@ -184,6 +185,8 @@ def ask_checked(
     except NevisStreamError:
         raise
     except Exception as error:
+        if reason := explain_refused_write(error):
+            raise BadInput(reason) from error
         if query.samples.size > 1:
             return _ask_one_at_a_time(oracle, query, scores, classes)
         message = f"no answer to sample {query.samples[0, 0]}: {type(error).__name__}: {error}"

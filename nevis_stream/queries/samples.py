@@ -20,6 +20,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.prices import Prices
+from nevis_stream.user_calls import ReadOnly
 
 UNKNOWN = 255
 
@@ -115,7 +116,7 @@ def sum_columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class SampleFacts:
+class SampleFacts(ReadOnly):
     """Facts about n samples; None for an unknown fact.
 
     Attributes:

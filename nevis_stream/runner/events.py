@@ -268,7 +268,7 @@ def _answer(
         task.task_id, "predict", f"trial {trial.trial}", phase="predict", trial=trial.trial
     )
     tree = training.load(trained.event, make_tree_name(trial.trial))
-    answered = work.learner.predict(tree, samples.images, ctx)
+    answered = work.call("predict", task, tree, samples.images, ctx)
     complaint = outcomes.find_fault(answered, len(samples), task.kind, task.num_classes)
     if complaint:
         raise work.fault(task, f"predict {complaint}")

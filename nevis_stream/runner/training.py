@@ -24,7 +24,7 @@ from nevis_stream.errors import (
     unknown,
 )
 from nevis_stream.executor import Executor
-from nevis_stream.learner import Context, Learner, Predictor, State
+from nevis_stream.learner import Context, Learner, Predictor, State, call
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.environment import Digests
@@ -97,17 +97,24 @@ class Work:
         return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
 
     def view(self, event: Event) -> TaskView:
-        """Returns what a learner may see of an event's task."""
+        """Returns what a learner may see of an event's task, with labels of its own."""
         task, splits = event.task, self.stream.splits_of(event)
         parts = {
-            name: LabelledImages(splits[name].images, splits[name].labels)
+            name: LabelledImages(splits[name].images, np.array(splits[name].labels))
             for name in ("train", "dev")
         }
         return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
 
     def fault(self, task: Task, problem: str) -> LearnerFault:
         """Returns an error of the learner that names it and the task."""
-        return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {problem}.")
+        return LearnerFault(f"{self._about(task)}: {problem}.")
+
+    def call(self, method: str, task: Task | None, *arguments: Any) -> Any:
+        """Calls a method of the learner, for a task or for `init` (`learner.call`)."""
+        return call(self._about(task), self.learner, method, *arguments)
+
+    def _about(self, task: Task | None) -> str:
+        return f"learner {self.name}" + (f", task {task.task_id!r}" if task else "")
 
 
 def parse_last_kept(keep: str) -> int | None:
@@ -150,7 +157,7 @@ class TrainEvents:
     def initialise(self) -> tuple[State, Counts]:
         """Calls the learner's `init`; returns the state and its cost."""
         ctx = self._context(None)
-        return self.work.learner.init(ctx), ctx.meter.counts()
+        return self.work.call("init", None, ctx), ctx.meter.counts()
 
     def record(self, event: int) -> TrainRecord:
         """Trains on a task and returns the record; after a kill, the one in its checkpoint."""
@@ -192,7 +199,7 @@ class TrainEvents:
         images = work.stream.splits_of(own)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
-        returned = work.learner.train(work.view(own), self._state_before(event), ctx)
+        returned = work.call("train", task, work.view(own), self._state_before(event), ctx)
         if complaint := _find_fault(returned):
             raise work.fault(task, complaint)
         state, predictors = returned
@@ -248,7 +255,7 @@ class TrainEvents:
             return Checkpoint(path).load("state")
         except DamagedCheckpoint as error:
             _warn(f"{error} It is computed again.")
-        state = checkpoint.to_host(self.initialise()[0])
+        state = checkpoint.to_host(self.initialise()[0], copy=True)
         checkpoint.write(path, {"state": state}, self.work.ledger.header.to_json())
         return state
 

@@ -42,12 +42,13 @@ _STRUCTURE_ERRORS = (
 )
 
 
-def to_host(tree: Tree, name: str = "state") -> Tree:
+def to_host(tree: Tree, name: str = "state", copy: bool = False) -> Tree:
     """Returns a tree as it is saved and loaded: arrays as numpy, tuples as lists.
 
     Args:
       tree: what is saved.
       name: of the tree, for messages.
+      copy: whether arrays are copied, as they are when they are read from disk.
 
     Raises:
       BadInput: a leaf that is neither an array nor a JSON scalar, or a namedtuple, which would be
@@ -78,7 +79,7 @@ def to_host(tree: Tree, name: str = "state") -> Tree:
         if hasattr(node, "__array__") and hasattr(node, "dtype"):
             array = np.asarray(node)
             if array.dtype.kind not in "OUS":
-                return array
+                return np.array(array) if copy else array
         raise BadInput(
             f"{name}{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of"
             " numbers, str, int, float, bool, None."

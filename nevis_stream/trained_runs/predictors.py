@@ -12,7 +12,7 @@ from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
-from nevis_stream.learner import Context, Learner
+from nevis_stream.learner import Context, Learner, call
 from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import Ledger
@@ -23,7 +23,7 @@ from nevis_stream.run_directory.records import (
     check_outcomes,
     make_tree_name,
 )
-from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.checkpoint import Checkpoint, Tree, to_host
 from nevis_stream.storage.reading import read_npz, resolve_path
 from nevis_stream.storage.tables import read_table
 from nevis_stream.streams.named_streams import load_stream
@@ -241,9 +241,11 @@ class KeptRun:
         task, trial, samples = predictor.task, predictor.trial, Samples.join(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, small_batches=small_batches)
-        tree = self.tree(predictor) if tree is None else tree
+        tree = self.tree(predictor) if tree is None else to_host(tree, copy=True)
         try:
-            probabilities = self.learner.predict(tree, samples.images, ctx)
+            probabilities = call(
+                str(predictor.checkpoint), self.learner, "predict", tree, samples.images, ctx
+            )
         except _MISFITS as error:
             if isinstance(error, NevisStreamError):
                 raise
@@ -279,7 +281,10 @@ class KeptRun:
                 " whose output could describe images (no method `features`)."
             )
         ctx = Context(path=("features",), phase="predict", trial=predictor.trial)
-        features = self.learner.features(self.tree(predictor), samples.images, ctx)
+        features = call(
+            *(str(predictor.checkpoint), self.learner, "features"),
+            *(self.tree(predictor), samples.images, ctx),
+        )
         return features, total(ctx.meter.counts())
 
     def has_recorded(self, predictor: KeptPredictor, split: str) -> bool:

@@ -296,7 +296,7 @@ FAULTY_RULES = {
     "Nothing": "round 2.*: it returned no sample: all weights are 0",
     "Same": "round 2.*: the round adds 15, but the rule gives a weight to 1 sample, 1 of",
     "Exits": "round 2.*: it raised SystemExit",
-    "Writes": "round 2.*: it raised ValueError: .* read-only",
+    "Writes": "round 2.*: my_rules_of_a_test.py, line 3., would write into an array .* read-only",
     "Reads": "round 2.*: it raised TypeError",
     "Different": "round 2.*: it returned different weights for the same candidates",
     "Negative": "a weight that is negative or not finite",

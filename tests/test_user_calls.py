@@ -1,0 +1,187 @@
+"""What code of users is given: it can change nothing that others use."""
+
+import copy
+import pickle
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from nevis_stream import active_testing as at
+from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.errors import BadInput, LearnerFault
+from nevis_stream.learner import Predictor
+from nevis_stream.queries.oracle import Query, Responses, ask_checked
+from nevis_stream.runner import run
+from nevis_stream.streams.stream import Stream
+from nevis_stream.user_calls import ReadOnlyList
+from tests import toy
+
+
+@dataclass(frozen=True)
+class Means:
+    """Class means of labels, some of which it replaces in place, those of the past too."""
+
+    noise: float = 0.0
+
+    def init(self, ctx):
+        return {"met": np.zeros(1)}
+
+    def train(self, task, state, ctx):
+        for each in (task, *map(ctx.task, ctx.past_tasks)):
+            for part in (each.train, each.dev):
+                part.labels[ctx.generator("noise").random(len(part)) < self.noise] = 1
+        state["met"] += 1
+        images = task.train.images.resized(8).reshape(len(task.train), -1) / 255
+        labels, found = task.train.labels, np.arange(task.num_classes)
+        if labels.ndim == 1:
+            of_class = [images[labels == each].sum(axis=0) for each in found]
+            found = np.stack(of_class) / np.bincount(labels, minlength=len(found))[:, None]
+        ctx.charge(images.size)
+        return state, [Predictor({"means": found, "met": state["met"]})]
+
+    def predict(self, predictor, images, ctx):
+        ctx.charge(1)
+        vectors = images.resized(8).reshape(len(images), -1) / 255
+        if predictor["means"].ndim == 1:
+            return np.full((len(images), len(predictor["means"])), 0.5)
+        far = ((vectors[:, None] - predictor["means"]) ** 2).sum(axis=-1)
+        predictor["means"] += 1
+        return np.eye(far.shape[1])[far.argmin(axis=1)]
+
+
+def test_labels_and_states_that_a_learner_changes_are_its_own(tmp_path):
+    """Two data sets, the first of them twice: neither the repeat nor a later run sees the noise."""
+
+    def ledger(learner, stream, name):
+        return run(learner, stream, tmp_path / name).path.read_bytes()
+
+    stream = toy.stream()
+    clean, noisy = (ledger(Means(noise), toy.stream(), f"{noise}") for noise in (0.0, 0.4))
+    assert noisy != clean
+    assert ledger(Means(0.4), stream, "first") == noisy
+    assert ledger(Means(0.4), stream, "again") == noisy
+    assert ledger(Means(0.0), stream, "after") == clean
+
+
+def change(in_train=lambda self, task: None, in_predict=lambda self, images: None, **attributes):
+    """A learner that does something more in train and in predict."""
+
+    class Changing(toy.ToyLearner):
+        def train(self, task, state, ctx):
+            in_train(self, task)
+            return super().train(task, state, ctx)
+
+        def predict(self, predictor, images, ctx):
+            in_predict(self, images)
+            return super().predict(predictor, images, ctx)
+
+    learner = Changing()
+    vars(learner).update(attributes)
+    return learner
+
+
+def colours():
+    images = np.random.RandomState(0).randint(0, 255, size=(40, 6, 6, 3)).astype(np.uint8)
+    parts = {"all": (toy.ArrayImages(images), np.arange(40) % 2)}
+    return Stream.from_datasets("c", [toy.make_dataset("c", "single_label", parts)], [2000], 1)
+
+
+@pytest.mark.parametrize(
+    ("stream", "take"),
+    [
+        (colours, lambda images: images[0]),
+        (colours, lambda images: images.resized(4)),
+        (toy.multi_label_stream, lambda images: images.sizes),
+        (toy.multi_label_stream, lambda images: images.center_cropped(4)),
+    ],
+)
+def test_images_that_a_learner_writes_into_are_refused_with_the_line(tmp_path, stream, take):
+    def write(self, images):
+        take(images)[:] = 0
+
+    message = r"task '\w+': \w+: test_user_calls.py, line \d+, would write into .* It is read-only"
+    with pytest.raises(LearnerFault, match=message):
+        run(change(lambda self, task: write(self, task.train.images)), stream(), tmp_path / "train")
+    with pytest.raises(LearnerFault, match=message):
+        run(change(in_predict=write), stream(), tmp_path / "predict")
+
+
+@dataclass(frozen=True)
+class Filling(toy.ToyLearner):
+    """All trials fill and return one array."""
+
+    def train(self, task, state, ctx):
+        filled, lock = np.zeros(task.num_classes), threading.Lock()
+
+        def trial(ctx, item):
+            ctx.charge(1)
+            with lock:
+                filled[:] = item
+                return {"frequencies": filled}
+
+        plain = ctx.map
+        ctx.map = lambda function, items: plain(trial, items)
+        return super().train(task, state, ctx)
+
+
+def test_what_a_trial_returned_is_not_changed_by_the_next(tmp_path):
+    """As where each is in a process of its own, or was read after a kill."""
+    means = []
+
+    class Watched(Filling):
+        def train(self, task, state, ctx):
+            state, predictors = super().train(task, state, ctx)
+            means.append([each.tree["frequencies"][0] for each in predictors])
+            return state, predictors
+
+    run(Watched(), toy.stream(), tmp_path / "a")
+    assert [sorted(each) for each in means] == [[0, 1, 2]] * 4
+
+
+def sorting(answer):
+    def model(ids):
+        ids.sort(reverse=True)
+        return answer(ids)
+
+    return model
+
+
+def test_ids_that_a_model_sorts_in_place_are_refused(tmp_path):
+    """Its values would be taken for those of other samples."""
+    known = (np.random.default_rng(0).random((8, 40)) < 0.6).astype(np.uint8)
+    board = de.read_board(known)
+    message = (
+        r"test_user_calls.py, line \d+, changes a list .* of \d+ ids or names. It is read-only"
+    )
+    with pytest.raises(BadInput, match=message):
+        de.evaluate(board, sorting(lambda ids: known[0][ids]), 10, "stratified_mean")
+    with pytest.raises(BadInput, match=message):
+        session = Session.start(tmp_path / "s", board, budget=10, method="stratified_mean")
+        session.run(sorting(lambda ids: [1] * len(ids)))
+    with pytest.raises(BadInput, match=message):
+        probabilities = np.full((30, 2), 0.5)
+        at.estimate(probabilities, sorting(lambda rows: [0] * len(rows)), 10, batch=5)
+    with pytest.raises(BadInput, match=message):
+        board.samples.reverse()
+
+
+def test_a_query_that_an_oracle_writes_into_is_refused():
+    def oracle(query):
+        query.samples.sort()
+        return Responses(query, np.ones(query.samples.shape))
+
+    with pytest.raises(BadInput, match=r"test_user_calls.py, line \d+, would write into an array"):
+        ask_checked(oracle, Query(np.array([[3, 1, 2]])))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, list, lambda x: x.copy()])
+def test_copies_of_a_read_only_list_are_lists(copied):
+    names = ReadOnlyList(["b", "a"])
+    mine = copied(names)
+    mine.sort()
+    assert mine == ["a", "b"] and names == ["b", "a"]
+    assert type(mine) is type(pickle.loads(pickle.dumps(names))) is list
+    assert np.arange(3)[ReadOnlyList([2, 0])].tolist() == [2, 0]
