@@ -24,7 +24,7 @@ from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.storage.checkpoint import EventWorkspace, Tree, flatten_leaves, rebuild, to_host
 from nevis_stream.streams.task import TaskView
-from nevis_stream.user_calls import explain_refused_write
+from nevis_stream.user_calls import explain_refused_write, find_change, read_attributes
 
 State = Tree
 
@@ -70,8 +70,16 @@ class Learner(Protocol):
         ...
 
 
+_BELONGS = {
+    "init": "Return it from init as the state, {{{name!r}: …}}",
+    "train": "Put it into the state: return {{{name!r}: …}} and the predictors from train, and read"
+    " state[{name!r}] in the next call",
+}
+_OF_PREDICTOR = "What predict needs of a task is put into the predictor's tree by train"
+
+
 def call(about: str, learner: Learner, method: str, *arguments: Any) -> Any:
-    """Calls a method of a learner, which must not write into images.
+    """Calls a method of a learner, which must neither change its attributes nor write into images.
 
     Args:
       about: names the learner, and the task or the file, for messages.
@@ -80,14 +88,23 @@ def call(about: str, learner: Learner, method: str, *arguments: Any) -> Any:
       arguments: of the method.
 
     Raises:
-      LearnerFault: it did.
+      LearnerFault: it did one of the two.
     """
+    before = read_attributes(learner)
     try:
-        return getattr(learner, method)(*arguments)
+        returned = getattr(learner, method)(*arguments)
     except ValueError as error:
         if reason := explain_refused_write(error):
             raise LearnerFault(f"{about}: {method}: {reason}") from error
         raise
+    if name := find_change(before, read_attributes(learner)):
+        raise LearnerFault(
+            f"{about}: {method} changed the attribute {name!r}. Attributes are the learner's"
+            " configuration: what is kept there is lost when the run is killed, and another run of"
+            f" the same object finds it. {_BELONGS.get(method, _OF_PREDICTOR).format(name=name)}"
+            " (docs/adding-a-learner.md)."
+        )
+    return returned
 
 
 class Context(Compute):

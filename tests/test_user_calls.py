@@ -1,12 +1,20 @@
-"""What code of users is given: it can change nothing that others use."""
+"""What code of users is given: it can change nothing that others use, and what it keeps in itself
+is noticed.
+"""
 
+import collections
 import copy
+import functools
 import pickle
+import random
 import threading
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDClassifier
 
 from nevis_stream import active_testing as at
 from nevis_stream import dynamic_evaluation as de
@@ -16,7 +24,7 @@ from nevis_stream.learner import Predictor
 from nevis_stream.queries.oracle import Query, Responses, ask_checked
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
-from nevis_stream.user_calls import ReadOnlyList
+from nevis_stream.user_calls import ReadOnlyList, find_change, read_attributes
 from tests import toy
 
 
@@ -107,6 +115,131 @@ def test_images_that_a_learner_writes_into_are_refused_with_the_line(tmp_path, s
         run(change(lambda self, task: write(self, task.train.images)), stream(), tmp_path / "train")
     with pytest.raises(LearnerFault, match=message):
         run(change(in_predict=write), stream(), tmp_path / "predict")
+
+
+class Buffer:
+    """A user's own class."""
+
+    def __init__(self):
+        self.kept = []
+
+
+class Slots:
+    __slots__ = ("count",)
+
+    def __init__(self):
+        self.count = 0
+
+
+@dataclass
+class Owner:
+    value: object = None
+    shared = collections.Counter()
+
+    @functools.cached_property
+    def program(self):
+        return [1]
+
+
+def holding(value):
+    return Owner(value)
+
+
+def add_one(owner):
+    owner.value += 1
+
+
+CHANGES = {
+    "number": (lambda: 0, add_one),
+    "array": (lambda: np.zeros(3), lambda owner: owner.value.__setitem__(1, 2)),
+    "array in place of another": (lambda: jnp.zeros(3), add_one),
+    "list": (list, lambda owner: owner.value.append((np.ones(2), 1))),
+    "array in a list in a dict": (
+        lambda: {"a": [np.zeros(2)]},
+        lambda owner: owner.value["a"][0].fill(1),
+    ),
+    "deque": (lambda: collections.deque(maxlen=1), lambda owner: owner.value.append(2)),
+    "set": (set, lambda owner: owner.value.add("a")),
+    "generator": (lambda: np.random.default_rng(0), lambda owner: owner.value.random()),
+    "Random": (lambda: random.Random(0), lambda owner: owner.value.random()),
+    "own class": (Buffer, lambda owner: owner.value.kept.append(1)),
+    "slots": (Slots, lambda owner: setattr(owner.value, "count", 1)),
+    "scikit-learn": (
+        SGDClassifier,
+        lambda owner: owner.value.partial_fit(np.eye(2), [0, 1], [0, 1]),
+    ),
+    "of the class": (lambda: None, lambda owner: owner.shared.update("a")),
+    "new": (lambda: None, lambda owner: setattr(owner, "classes", 3)),
+    "deleted": (lambda: 1, lambda owner: delattr(owner, "value")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_attribute_is_found(change):
+    make, act = CHANGES[change]
+    owner = holding(make())
+    before = read_attributes(owner)
+    assert find_change(before, read_attributes(owner)) is None
+    act(owner)
+    names = {"of the class": "shared", "new": "classes"}
+    assert find_change(before, read_attributes(owner)) == names.get(change, "value")
+
+
+NO_CHANGES = {
+    "program": lambda owner: owner.program,
+    "compiled": lambda owner: owner.value.update(images=jax.jit(abs)),
+    "compiled by size": lambda owner: owner.value.update({3: jax.jit(abs).lower(1.0).compile()}),
+    "module": lambda owner: setattr(owner, "numpy", np),
+    "lock": lambda owner: setattr(owner, "lock", threading.Lock()),
+    "equal array": lambda owner: owner.value.update(a=np.array(owner.value["a"])),
+    "equal array of JAX": lambda owner: owner.value.update(b=owner.value["b"] + 0),
+}
+
+
+@pytest.mark.parametrize("act", NO_CHANGES)
+def test_programs_and_equal_values_are_no_change(act):
+    owner = holding({"a": np.zeros(3), "b": jnp.zeros(3), "c": float("nan"), "images": None})
+    owner.value["itself"] = owner.value
+    owner.fixed = np.broadcast_to(np.zeros(()), (10**5, 10**5))  # not read
+    before = read_attributes(owner)
+    NO_CHANGES[act](owner)
+    assert find_change(before, read_attributes(owner)) is None
+
+
+class Replay(toy.ToyLearner):
+    """Its buffer is of the class."""
+
+    buffer: list = []
+
+    def train(self, task, state, ctx):
+        self.buffer.append(task.train.labels)
+        return super().train(task, state, ctx)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            Replay,
+            r"train changed the attribute 'buffer'.* return \{'buffer': …\}.*state\['buffer'\]",
+        ),
+        (
+            lambda: change(lambda self, task: vars(self).update(task=task)),
+            "train changed the attribute 'task'",
+        ),
+        (
+            lambda: change(in_predict=lambda self, images: self.seen.add(1), seen=set()),
+            "predict changed the attribute 'seen'.* the predictor's tree",
+        ),
+        (
+            lambda: change(lambda self, task: self.rng.random(), rng=np.random.default_rng(0)),
+            "train changed the attribute 'rng'",
+        ),
+    ],
+)
+def test_state_that_a_learner_keeps_in_itself_is_refused(tmp_path, make, message):
+    with pytest.raises(LearnerFault, match=message):
+        run(make(), toy.stream(), tmp_path, config={"learner": "keeps"})
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.queries.samples import fill_unknown, is_observed
-from nevis_stream.user_calls import explain_refused_write
+from nevis_stream.user_calls import explain_refused_write, find_change, read_attributes
 
 UNMISSED = 1e-6
 """Weight of a sample that a rule wants only when the others are used up."""
@@ -124,11 +124,17 @@ def _compute_weights(name: str, rule: Rule, candidates: PoolState) -> np.ndarray
     Raises:
       BadInput: the rule raises, or they are not weights.
     """
+    before = read_attributes(rule)
     try:
         weights = np.asarray(rule.weights(candidates), np.float64)
     except (Exception, SystemExit) as error:  # whatever the rule does
         reason = explain_refused_write(error) or f"it raised {type(error).__name__}: {error}"
         raise BadInput(f"{name}: {reason}") from error
+    if attribute := find_change(before, read_attributes(rule)):
+        raise BadInput(
+            f"{name}: it changed its attribute {attribute!r}, so another run of this process would"
+            " draw other samples. Weights must depend on the candidates alone."
+        )
     if weights.shape != (len(candidates),):
         raise BadInput(
             f"{name}: it returned an array of shape {weights.shape}; {len(candidates)} candidates"

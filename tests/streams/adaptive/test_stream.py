@@ -259,6 +259,12 @@ class Writes(Base):
     def weights(self, candidates):
         candidates.collected[:] = False
 
+class Counts(Base):
+    rounds = {}
+    def weights(self, candidates):
+        self.rounds[len(self.rounds)] = 1
+        return np.ones(len(candidates))
+
 class Reads(Base):  # labels, without a word
     def weights(self, candidates):
         return candidates.wrong[-1]
@@ -297,6 +303,7 @@ FAULTY_RULES = {
     "Same": "round 2.*: the round adds 15, but the rule gives a weight to 1 sample, 1 of",
     "Exits": "round 2.*: it raised SystemExit",
     "Writes": "round 2.*: my_rules_of_a_test.py, line 3., would write into an array .* read-only",
+    "Counts": "round 2.*: it changed its attribute 'rounds'",
     "Reads": "round 2.*: it raised TypeError",
     "Different": "round 2.*: it returned different weights for the same candidates",
     "Negative": "a weight that is negative or not finite",
