@@ -52,7 +52,8 @@ def is_gone(directory: Path, name: str) -> bool:
     path = directory / _FOLDER / name
     try:
         with open_file(path) as file:
-            lock(file, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # NFS locks a file that is open for reading only if the lock is shared
+            lock(file, path, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return True
     except BlockingIOError:

@@ -3,6 +3,7 @@ error.
 
 Temporary files and folders are made beside what they become, each under a lock that ends with its
 process: what a killed process left is deleted by the next one that writes into the same folder.
+A folder is locked by a file beside it, since the lock of a folder on NFS holds on its node alone.
 """
 
 import contextlib
@@ -23,8 +24,9 @@ from nevis_stream.errors import RunLocked
 from nevis_stream.storage.reading import clear_faults, lock, open_own
 
 TEMPORARY_PREFIX = ".tmp-"  # may be deleted after a kill
-# what SQLite makes beside a database is deleted before it
-_COMPANIONS = ("-journal", "-wal", "-shm")
+_FOLDER = "-folder"  # after the name of the file that locks it
+# the folder, and what SQLite makes beside a database, are deleted before it
+_COMPANIONS = (_FOLDER, "-journal", "-wal", "-shm")
 _NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}.+-\d+-[0-9a-f]{{8}}")
 _swept: set[str] = set()
 
@@ -45,9 +47,12 @@ def make_temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     descriptor = None
     while descriptor is None:
         made = make_temporary_name(path)
-        descriptor = _make(made, is_folder)
+        descriptor = _make(made)
     try:
-        yield made
+        if is_folder:
+            folder = made.with_name(made.name + _FOLDER)
+            folder.mkdir()
+        yield folder if is_folder else made
     finally:
         _delete(made)
         os.close(descriptor)
@@ -69,7 +74,7 @@ def remove_abandoned(folder: Path) -> None:
 
 def _remove_if_abandoned(path: Path) -> None:
     kind = path.lstat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a folder of `_discard`
         return
     descriptor = _open(path)
     try:
@@ -80,13 +85,11 @@ def _remove_if_abandoned(path: Path) -> None:
         os.close(descriptor)
 
 
-def _make(path: Path, is_folder: bool) -> int | None:
-    """Makes and locks a file or folder; None if another process has deleted it before the lock."""
+def _make(path: Path) -> int | None:
+    """Makes and locks a file; None if another process has deleted it before the lock."""
     descriptor = None
     try:
-        if is_folder:
-            path.mkdir()
-        descriptor = _open(path, 0 if is_folder else os.O_CREAT | os.O_EXCL)
+        descriptor = _open(path, os.O_CREAT | os.O_EXCL)
         with contextlib.suppress(OSError):  # a drive without locks: it stays after a kill
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         with contextlib.suppress(FileNotFoundError):
@@ -114,12 +117,12 @@ def _open(path: Path, how: int = 0) -> int:
 def _delete(path: Path) -> None:
     if not path.exists():
         return
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-        return
     for each in (*(path.with_name(path.name + end) for end in _COMPANIONS), path):
-        with contextlib.suppress(OSError):
-            each.unlink()
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                each.unlink()
 
 
 _REPLACED_PREFIX = ".old-"  # followed by NAME-8hex; after a kill it may be the only copy

@@ -1,6 +1,9 @@
 """What a killed process has left is deleted by the next one that writes into the same folder."""
 
+import errno
+import fcntl
 import os
+import stat
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from nevis_stream import storage
 from nevis_stream.active_testing.labelling.files import PoolPart, write_pool_part
 from nevis_stream.active_testing.surrogate import SurrogateData
+from nevis_stream.dynamic_evaluation.session_loop import hold_name, is_gone
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.exports import Files
 from nevis_stream.storage import checkpoint, recover, write_directory, write_file
@@ -65,7 +69,33 @@ def test_killed_at_every_change_and_started_again(tmp_path, writer, is_there):
     assert left
 
 
-def test_those_of_a_process_at_work_stay(tmp_path):
+@pytest.fixture(params=["local", "nfs"])
+def drive(request, monkeypatch):
+    """A local drive, and one whose locks are those of NFS between two nodes: a folder's are of its
+    node alone, and a file must be open for what the lock is for.
+    """
+    plain = fcntl.flock
+
+    def flock(file, mode):
+        number = file if isinstance(file, int) else file.fileno()
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            return
+        reading = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        if reading and mode & fcntl.LOCK_EX:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        plain(file, mode)
+
+    if request.param == "nfs":
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+
+def test_a_worker_at_work_is_not_gone(tmp_path, drive):
+    with hold_name(tmp_path) as name:
+        assert not is_gone(tmp_path, name)
+    assert is_gone(tmp_path, name)
+
+
+def test_those_of_a_process_at_work_stay(tmp_path, drive):
     """Another process writes into the same folder meanwhile; one of its files and one folder are
     unfinished.
     """
@@ -97,11 +127,22 @@ def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path):
     assert link.is_symlink() and (tmp_path / "target").is_dir()
 
 
-def test_an_error_leaves_none(tmp_path):
-    with pytest.raises(ZeroDivisionError), storage.make_temporary(tmp_path / "a") as made:
-        made.write_bytes(b"half")
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_an_error_leaves_none(tmp_path, is_folder):
+    with (
+        pytest.raises(ZeroDivisionError),
+        storage.make_temporary(tmp_path / "a", is_folder) as made,
+    ):
+        (made / "b" if is_folder else made).write_bytes(b"half")
         raise ZeroDivisionError
     assert not os.listdir(tmp_path)
+
+
+def test_a_folder_that_an_earlier_version_left_is_deleted(tmp_path):
+    """It locked the folder itself."""
+    (storage.make_temporary_name(tmp_path / "a") / "half").mkdir(parents=True)
+    write_file(tmp_path / "b", b"")
+    assert os.listdir(tmp_path) == ["b"]
 
 
 def test_one_that_was_replaced_and_half_deleted_is_deleted_before_the_new_one_is_read(tmp_path):
