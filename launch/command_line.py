@@ -180,7 +180,8 @@ def define_executor() -> ExecutorFlags:
             flags.DEFINE_integer(
                 "workers",
                 None,
-                "Number of threads, for --executor=threads; default: the number of cores.",
+                "Number of threads, for --executor=threads; default: the number of devices if there"
+                " are several, else of cores.",
                 lower_bound=1,
             ),
             flags.DEFINE_float(

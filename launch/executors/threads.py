@@ -2,9 +2,12 @@
 that run at the same time.
 
 XLA releases the interpreter's lock while it computes. A step of a small network uses one core, so N
-cores can train N trials at once; a large network uses all cores by itself.
+cores can train N trials at once; a large network uses all cores by itself. Where this machine has
+several devices, each trial runs on the one that has the fewest.
 """
 
+import itertools
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -70,7 +73,8 @@ class Threads:
     """Runs trials in threads.
 
     Attributes:
-      workers: number of threads; None: one for each core.
+      workers: number of threads; None: one for each device where there are several, else for each
+        core.
     """
 
     workers: int | None = None
@@ -84,7 +88,17 @@ class Threads:
 
         The first exception is raised, after the other trials have ended at their next report.
         """
+        import jax
+
+        from nevis_stream.cost.counted import find_default_device
+
         together, failed = SharedProgress(progress, trials), threading.Event()
+        own = find_default_device()  # None: the first device, as outside of trials
+        devices = [None, *jax.local_devices()[1:]] if own is None else [own]
+        workers = self.workers or (len(devices) if len(devices) > 1 else count_cores())
+        free: queue.SimpleQueue = queue.SimpleQueue()
+        for device in itertools.islice(itertools.cycle(devices), workers):
+            free.put(device)
 
         def check() -> None:
             if failed.is_set():
@@ -92,11 +106,16 @@ class Threads:
 
         def work(trial: Trial) -> Result:
             check()
-            result = trial.run(together.of_trial(trial, check))
+            device = free.get()
+            try:
+                with jax.default_device(device):
+                    result = trial.run(together.of_trial(trial, check))
+            finally:
+                free.put(device)
             together.ended(trial)
             return result
 
-        with ThreadPoolExecutor(min(self.workers or count_cores(), len(trials)), "trial") as pool:
+        with ThreadPoolExecutor(min(workers, len(trials)), "trial") as pool:
             jobs = [pool.submit(work, trial) for trial in trials]
             try:
                 for job in as_completed(jobs):

@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.cost.counted import find_default_device
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.model import TaskShape, encode_targets
 from nevis_stream.streams.task import TaskView
 
 _SHARE = 0.25  # largest share of the device's memory for the images of one data set
 # the images that are on the device, by the identity of their array
-_on_device: dict[int, tuple[np.ndarray, jax.Array]] = {}
+_on_device: dict[tuple[int, Any], tuple[np.ndarray, jax.Array]] = {}
 _lock = threading.Lock()
 
 
@@ -80,6 +81,7 @@ class Feed:
         self.shape = TaskShape.of(task.kind, task.num_classes)
         self.mode = mode or _mode(self._stored.nbytes)
         self._next: tuple[int, Any] | None = None
+        self._device = find_default_device()
         self._pool = ThreadPoolExecutor(1) if self.mode == "ahead" else None
 
     def __call__(self, step: int) -> Batch:
@@ -109,7 +111,8 @@ class Feed:
         )
         parts = stored, self._sizes[picked], target
         if self.mode == "ahead":
-            parts = jax.device_put(parts)
+            with jax.default_device(self._device):  # the other thread has none of its own
+                parts = jax.device_put(parts)
         images, sizes, target = self._ctx.spread(parts)
         return Batch(images, sizes, target, self.shape)
 
@@ -131,13 +134,12 @@ _take = jax.jit(lambda images, picked: jnp.take(images, picked, axis=0))
 
 def _resident(images: np.ndarray) -> jax.Array:
     """Returns the images on the device; if all there become too many, the oldest are removed."""
+    device = find_default_device()
     with _lock:
-        if id(images) not in _on_device:
-            room = 2 * _SHARE * (_memory() or np.inf)
-            while (
-                _on_device
-                and images.nbytes + sum(array.nbytes for _, array in _on_device.values()) > room
-            ):
-                del _on_device[next(iter(_on_device))]
-            _on_device[id(images)] = images, jax.device_put(np.asarray(images))
-        return _on_device[id(images)][1]
+        if (id(images), device) not in _on_device:
+            room = 2 * _SHARE * (_memory() or np.inf) - images.nbytes
+            there = [key for key in _on_device if key[1] == device]
+            while there and sum(_on_device[key][1].nbytes for key in there) > room:
+                del _on_device[there.pop(0)]
+            _on_device[id(images), device] = images, jax.device_put(np.asarray(images))
+        return _on_device[id(images), device][1]

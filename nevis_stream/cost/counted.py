@@ -96,6 +96,11 @@ def multiply_in_full_precision(function: Callable) -> Callable:
     return call
 
 
+def find_default_device() -> jax.Device | None:
+    """Returns the device that `jax.default_device` has chosen here; None stands for the first."""
+    return jax.config.jax_default_device  # type: ignore[attr-defined]
+
+
 class CountedFunction:
     """A jitted function with the FLOPs of one call, counted once for each signature.
 

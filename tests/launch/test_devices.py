@@ -97,6 +97,47 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
     )
 
 
+def test_trials_in_threads_are_on_all_devices_and_the_ledger_is_the_same(tmp_path):
+    """Of two threads for each device too. The second task starts from parameters of the first."""
+    on_four_devices(
+        """
+        import sys, threading
+        import jax, jax.numpy as jnp
+        from nevis_stream.launch.executors import EXECUTORS
+        from nevis_stream.learner import Context
+        from nevis_stream.learners.parts.baseline import Baseline
+        from nevis_stream.learners.parts.recipe import Recipe
+        from nevis_stream.learners.parts.initialisation import FromPrevious
+        from nevis_stream.learners.parts.model import Network
+        from nevis_stream.learners.parts.search import RandomSearch
+        from nevis_stream.runner import run
+        from nevis_stream.streams.stream import Stream
+        from tests.toy import blobs
+
+        def place(ctx, item):
+            everyone.wait()
+            total = ctx.jit(add)(shared, item)  # `shared` was made on the first device
+            return [each.id for each in total.devices()]
+
+        shared, add = jnp.ones(3), lambda first, second: first + second
+        for workers, at_once in ((None, 4), (8, 8), (2, 2)):
+            everyone = threading.Barrier(at_once)
+            threads = EXECUTORS["threads"](workers=workers)
+            found = Context(path=("test",), phase="train", executor=threads).map(place, [1.0] * 8)
+            assert {place for (place,) in found} == set(range(min(at_once, 4))), found
+        stream = Stream.from_datasets("two", [blobs("a", seed=1), blobs("b", seed=2)], [1990, 1991], meta_test=1)
+        search = RandomSearch(4, {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)})
+        learner = Baseline(FromPrevious(), search, Recipe(Network("mlp", (("hidden", (16,)),), 8), 4, 2))
+        ledgers = [
+            run(learner, stream, f"{sys.argv[1]}/{name}", executor=EXECUTORS[name](), keep="all").path.read_bytes()
+            for name in ("inline", "threads")
+        ]
+        assert ledgers[0] == ledgers[1]
+        """,  # noqa: E501
+        tmp_path,
+    )
+
+
 def test_more_devices_than_there_are_is_told():
     with pytest.raises(BadInput, match="shared by 4096 devices, but this machine has"):
         Context(path=("test",), phase="train", devices=4096).replicate({})

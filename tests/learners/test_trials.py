@@ -218,10 +218,11 @@ def test_what_fits_on_a_device_is_kept_there(monkeypatch):
     images = [np.zeros((size, 1), np.uint8) for size in (200, 200, 100)]
     for each in images:
         assert np.array_equal(feed._resident(each), each)
-    assert list(feed._on_device) == [id(images[0]), id(images[1]), id(images[2])]
+    assert list(feed._on_device) == [(id(each), None) for each in images[:3]]
     feed._resident(np.ones((150, 1), np.uint8))
     # the oldest makes room
-    assert id(images[0]) not in feed._on_device and id(images[1]) in feed._on_device
+    assert (id(images[0]), None) not in feed._on_device
+    assert (id(images[1]), None) in feed._on_device
 
 
 # -- precision
