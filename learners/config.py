@@ -32,7 +32,7 @@ _CPU = {
     "augmentation.min_area": 0.5,
     "select.train_cap": 500,
     "select.dev_cap": 250,
-    "select.margin": 4.0,
+    "select.margin": 0.0,
 }
 _PUBLISHED = {
     "search.space": "small",
@@ -143,7 +143,12 @@ class SelectConfig:
     train_cap: int | None = _option(None, "largest number of training images to compare", 1, 10**9)
     dev_cap: int | None = _option(None, "largest number of dev images to compare", 1, 10**9)
     margin: float | None = _option(
-        None, "scores within this many standard errors of the highest count as equal to it", 0, 100
+        None,
+        "0: start from the task with the highest score, as in the paper; else of all within this"
+        " many standard errors of it from the latest",
+        0,
+        100,
+        label=True,
     )
 
 
@@ -214,6 +219,7 @@ class BaselineConfig:
     """A learner of the paper's family."""
 
     PRESETS: ClassVar = PRESETS
+    FORMER: ClassVar = {"select.margin": 4.0}  # what `tiny` and `small` had
 
     initialisation: Initialisations | None = _option(
         None, "parameters that a task starts from", label=True

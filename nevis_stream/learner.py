@@ -341,10 +341,13 @@ class ConfiguredLearner:
     Attributes:
       learner: an instance.
       config: JSON values that describe it, as a run records them: its `learner` is the name.
+      as_begun: takes the values that a run recorded, and returns the learner that goes on with it;
+        None: this one does.
     """
 
     learner: Learner
     config: Mapping[str, Any]
+    as_begun: "Callable[[Mapping[str, Any]], ConfiguredLearner] | None" = None
 
 
 Configure = Callable[[str, str | None, Mapping[str, Any]], ConfiguredLearner]

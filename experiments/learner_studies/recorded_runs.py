@@ -1,4 +1,8 @@
-"""Recorded runs: the errors of every task and the cost of each complete run, on record.
+"""Recorded runs: what each complete run found, on record.
+
+Of every task there are its error, the task it started from, the scores of relatedness and the
+learning curve on dev; of the run its FLOPs by phase, the project's commit and the processor. Runs
+of before 2026-11-28 have errors and FLOPs alone.
 
 Several studies measure many long runs, add each complete one to a record of their own, and print
 their tables from that record, so that an interrupted study continues where it stopped.
@@ -18,8 +22,9 @@ from nevis_stream.analysis.bootstrap import bound_over_tasks
 from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.scripts import call
+from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.vocabulary import PHASES
@@ -70,13 +75,12 @@ class RecordedRuns:
             return
         require_prepared(str(values["stream"]))
         _, learner, seed = run
-        command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
-        command += [f"--config.{name}={value}" for name, value in values.items()]
-        command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
-        call(command)
-        ledger = Ledger(run_dir)
-        errors = {each.task_id: each.error for each in ledger.of_kind(PredictRecord)}
-        self._record.add(self._cell(run), {"errors": errors, "flops": sum_phase_flops(ledger)})
+        call(make_command(learner, seed, run_dir, values))
+        self.add(run, read_result(run_dir))
+
+    def add(self, run: Run, result: Mapping[str, Any]) -> None:
+        """Adds the result of a run."""
+        self._record.add(self._cell(run), result)
 
     def has(self, run: Run) -> bool:
         """Whether a run is on record."""
@@ -92,6 +96,40 @@ class RecordedRuns:
     @property
     def _names(self) -> tuple[str, ...]:
         return (self.setting, "learner", "seed")
+
+
+def make_command(learner: str, seed: int, run_dir: Path, values: Mapping[str, object]) -> list[str]:
+    """Returns the command that runs a learner with values of the config, by dotted name."""
+    command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
+    command += [f"--config.{name}={value}" for name, value in values.items()]
+    return [*command, f"--config.seed={seed}", f"--run_dir={run_dir}"]
+
+
+def read_result(run_dir: Path) -> dict[str, Any]:
+    """Returns what is kept of a complete run; see the module. A curve is (step, dev error) of the
+    trial that was chosen.
+    """
+    ledger = Ledger(run_dir)
+    chosen = {
+        record.task_id: record.chosen_trial.info
+        for record in ledger.of_kind(TrainRecord)
+        if record.chosen_trial
+    }
+    machines = environment.read(run_dir / environment.FILE_NAME)
+    return {
+        "errors": {each.task_id: each.error for each in ledger.of_kind(PredictRecord)},
+        "flops": sum_phase_flops(ledger),
+        "starts": {task: info.get("initialised_from") for task, info in chosen.items()},
+        "helpers": {task: info["helpers"] for task, info in chosen.items() if "helpers" in info},
+        "scores": {task: info["related"] for task, info in chosen.items() if "related" in info},
+        "curves": {
+            task: [(step, error) for step, _, error in info.get("curve", ())]
+            for task, info in chosen.items()
+        },
+    } | {
+        name: " and ".join(sorted({str(each.get(key)) for each in machines}))
+        for name, key in (("commit", "project"), ("processor", "processor"))
+    }
 
 
 Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]

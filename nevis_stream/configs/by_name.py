@@ -27,8 +27,15 @@ def configure_learner(
         if key not in own:
             raise BadInput(f"learner {name}: {unknown('value', key, own)}")
         config.update_from_flattened_dict({key: own[key].check(value)})
-    config = run_config.resolve(config)
-    return ConfiguredLearner(config.build(), run_config.to_json(config))
+    return _configured(run_config.resolve(config))
+
+
+def _configured(config: run_config.RunConfig) -> ConfiguredLearner:
+    return ConfiguredLearner(
+        config.build(),
+        run_config.to_json(config),
+        lambda begun: _configured(config.as_begun(begun)),
+    )
 
 
 LEARNERS: Mapping[str, Configure] = dict.fromkeys(TABLE, configure_learner)

@@ -4,6 +4,7 @@ Its cost, including all trials and evaluations, is recorded in the file and char
 run that starts from it (phase `pretrain` of the ledger's first record).
 """
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -111,6 +112,9 @@ def pretrain(
       BadInput: unknown tasks, settings that would be ignored, a file of another command, or every
         trial diverged.
     """
+    folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
+    begun = folder / "job.json"
+    config = config.as_begun(_read_begun(begun, record_file))
     learner = _learner(config)
     _check_followed(config)
     chosen = load_views(stream, tasks)
@@ -124,8 +128,7 @@ def pretrain(
         "stream_digest": stream.digest,
         "tasks": list(tasks),
     }
-    folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
-    begun, key = folder / "job.json", hashlib.sha256(as_lines(job).encode()).hexdigest()[:12]
+    key = hashlib.sha256(as_lines(job).encode()).hexdigest()[:12]
     if not begun.exists() and _finished(out, record_file, job):
         shutil.rmtree(folder, ignore_errors=True)  # a kill may have left it
         return weights.read_facts(out)
@@ -204,6 +207,17 @@ def import_weights(
         raise BadInput(f"{out}: {_ANOTHER_FILE}")
     write_file(out, content)
     return facts
+
+
+def _read_begun(begun: Path, record_file: Path) -> dict[str, Any]:
+    """Returns the config of the job that was begun, or is finished; empty if there is none that can
+    be read.
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return dict(
+            (read_json(begun) if begun.exists() else read_json(record_file)["job"])["config"]
+        )
+    return {}
 
 
 def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:

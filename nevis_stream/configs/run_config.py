@@ -25,6 +25,7 @@ from nevis_stream.learner import Learner
 from nevis_stream.learners import Field
 from nevis_stream.learners.table import TABLE
 from nevis_stream.progress import Progress
+from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import parse_last_kept, run
 from nevis_stream.streams.named_streams import list_unprepared
@@ -63,9 +64,11 @@ class RunConfig(Common):
 
     Attributes:
       own: the learner's values, an instance of its class of configuration.
+      left_open: names of the values that the preset set, and `label` if it follows from the values.
     """
 
     own: Any = None
+    left_open: frozenset[str] = field(default=frozenset(), compare=False)
 
     @functools.cached_property
     def _learner(self) -> Learner:
@@ -78,6 +81,23 @@ class RunConfig(Common):
     def with_seed(self, seed: int) -> "RunConfig":
         """Returns the config with a seed; another seed has a learner of its own."""
         return self if seed == self.seed else dataclasses.replace(self, seed=seed)
+
+    def as_begun(self, begun: Mapping[str, Any]) -> "RunConfig":
+        """Returns the config with which a run goes on that an earlier version began: of what this
+        config leaves open, the run keeps what its preset was then, and its label.
+
+        Args:
+          begun: the values that were recorded.
+        """
+        former, recorded = getattr(type(self.own), "FORMER", {}), learners.flatten(begun)
+        kept = {k: v for k, v in former.items() if k in self.left_open and recorded.get(k) == v}
+        if former and "label" in self.left_open and isinstance(begun.get("label"), str):
+            kept["label"] = begun["label"]
+        values = flatten(self) | kept
+        if values == flatten(self):
+            return self
+        common = {name: values.pop(name) for name in COMMON}
+        return RunConfig(**common, own=_make(type(self.own), values, self.learner))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values, nested by section."""
@@ -158,7 +178,9 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     remark = getattr(own, "remark", "")
     if remark not in common["label"]:
         common["label"] += f" {remark}"
-    return RunConfig(**common, own=own)
+    left_open = {"label"} - {k for k, value in values.items() if value}
+    left_open |= {name for name in own_values if values.get(name) is None}
+    return RunConfig(**common, own=own, left_open=frozenset(left_open))
 
 
 def get_presets(config_class: Any) -> Mapping[str, Mapping[str, Any]] | None:
@@ -285,6 +307,8 @@ def run_config_once(
 ) -> Ledger:
     """Runs or continues one config in one directory; returns the complete ledger."""
     _warn_of_unprepared(config.stream)
+    if (run_dir / config_file.FILE_NAME).exists():
+        config = config.as_begun(config_file.read_config(run_dir).values)
     return run(
         config.build(),
         stream,

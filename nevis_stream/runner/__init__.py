@@ -94,6 +94,8 @@ def run(
         if config is not None:
             raise BadInput("config: a learner that is given by its name has its own; give values.")
         named = configure(learner, preset, values)
+        if named.as_begun and (Path(run_dir) / config_file.FILE_NAME).exists():
+            named = named.as_begun(config_file.read_config(Path(run_dir)).values)
         learner, config = named.learner, named.config
     elif preset is not None or values is not None:
         raise BadInput("preset and values are of a learner that is given by its name.")

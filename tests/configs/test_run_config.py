@@ -2,6 +2,8 @@
 refused.
 """
 
+import functools
+import json
 import re
 import warnings
 
@@ -12,6 +14,9 @@ from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.table import TABLE
+from nevis_stream.progress import Silent
+from nevis_stream.runner import run
+from tests import toy
 
 FAMILY = [name for name, row in TABLE.items() if row.values]
 
@@ -175,3 +180,67 @@ def test_the_label_says_what_is_run(learner, values, label):
     resolved = run_config.resolve(config(learner, **values))
     assert resolved.label == label
     assert run_config.resolve(resolved).label == label
+
+
+class Stop(Exception):
+    """A run is interrupted."""
+
+
+class StopAt(Silent):
+    """Interrupts a run at its fifth event."""
+
+    def event(self, index, events, description):
+        if index == 4:
+            raise Stop
+
+
+@pytest.fixture(scope="module")
+def former(tmp_path_factory):
+    """Whole runs, by learner, with what `tiny` stood for in earlier versions: config.json has
+    margin 4, and the label is the learner's name.
+    """
+
+    @functools.cache
+    def make(learner):
+        folder = tmp_path_factory.mktemp(learner)
+        run_short(learner, folder, label=learner, select__margin=4.0)
+        return folder
+
+    return make
+
+
+def run_short(learner, folder, progress=None, **values):
+    values = {"train__steps": 4, "search__trials": 1, "network__resolution": 8} | values
+    resolved = run_config.resolve(config(learner, **values))
+    return run_config.run_config_once(resolved, toy.stream(), folder, progress=progress)
+
+
+@pytest.mark.parametrize("learner", ["ft_dynamic", "indep"])
+def test_a_run_that_was_begun_with_another_rule_goes_on_with_it(learner, former, tmp_path):
+    whole = former(learner)
+    with pytest.raises(Stop):
+        run_short(learner, tmp_path, StopAt(), label=learner, select__margin=4.0)
+    with pytest.raises(BadInput, match="select.margin: there 4.0, now 0.0"):
+        run_short(learner, tmp_path, select__margin=0.0)
+    run_short(learner, tmp_path)
+    for name in ("ledger.jsonl", "config.json"):
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_by_name_that_was_begun_with_another_rule_goes_on_with_it(former, tmp_path):
+    with pytest.raises(Stop):
+        run_short("ft_dynamic", tmp_path, StopAt(), label="ft_dynamic", select__margin=4.0)
+    values = {"train.steps": 4, "search.trials": 1, "network.resolution": 8}
+    begun = learners.flatten(json.loads((tmp_path / "config.json").read_text()))
+    ledger = run("ft_dynamic", toy.stream(), tmp_path, values=values)
+    assert ledger.complete and begun["select.margin"] == 4.0
+    assert ledger.path.read_bytes() == (former("ft_dynamic") / "ledger.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("budget", PRESETS)
+@pytest.mark.parametrize("learner", ["ft_dynamic", "ft_static", "mt"])
+def test_names_of_the_paper_have_its_rule_and_another_rule_has_a_name(learner, budget):
+    resolved = run_config.resolve(config(learner, budget=budget))
+    assert resolved.build().initialisation.margin == 0 and resolved.label == learner
+    other = run_config.resolve(config(learner, budget=budget, select__margin=2.0))
+    assert other.label == f"{learner}, select.margin=2.0"
