@@ -86,7 +86,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: {explain_absence(model)}. It is a file, a checkpoint"
             " (RUN/checkpoints/EVENT-TASK) or a run."
         )
-    cache = open_one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache), to_change=True)
     if not all(cache.shape):
         raise BadInput(
             f"{cache.directory}: has no model yet; to add some: python -m launch.evaluate import"
@@ -146,7 +146,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         )
     for dataset_id in dataset_ids:
         added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
-        directory = open_one_cache(Path(values.cache), dataset_id).directory
+        directory = open_one_cache(Path(values.cache), dataset_id, to_change=True).directory
         cache = open_cache(directory, run, next(iter(added.values())))
         oracles = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
         flops_each = {name: run.flops_each(predictor) for name, predictor in added.items()}
@@ -283,7 +283,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     if bool(values.samples) == bool(values.splits):
         raise BadInput("add-samples needs either --samples=FILE or --splits=NAME.")
     _check(values)
-    cache = open_one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache), to_change=True)
     oracles: dict[str, Oracle]
     if values.samples:
         table = read_for_cache(cache, values.samples, **get_reading_choices(values))

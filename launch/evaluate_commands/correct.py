@@ -5,7 +5,6 @@ from pathlib import Path
 
 from absl.flags import FlagValues
 
-from nevis_stream.dynamic_evaluation.session_records import check_no_copy
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import digest_errata, read_additions
@@ -17,8 +16,7 @@ from nevis_stream.queries.samples import is_observed
 
 def remove(_: Sequence[str], values: FlagValues) -> None:
     """Removes the cells of --models on --samples from the cache --cache."""
-    cache = open_one_cache(Path(values.cache))
-    check_no_copy(cache)
+    cache = open_one_cache(Path(values.cache), to_change=True)
     models = _names(values.models, cache.models())
     samples = _names(values.samples, cache.samples())
     before = _observed(cache)
@@ -35,8 +33,7 @@ def remove(_: Sequence[str], values: FlagValues) -> None:
 
 def amend(words: Sequence[str], values: FlagValues) -> None:
     """Gives cells of the cache --cache the values of a file."""
-    cache, path = open_one_cache(Path(values.cache)), Path(words[0])
-    check_no_copy(cache)
+    cache, path = open_one_cache(Path(values.cache), to_change=True), Path(words[0])
     table = read_for_cache(cache, path, **get_reading_choices(values))
     for kind, names, known in (
         ("model", table.models, {*cache.models()}),

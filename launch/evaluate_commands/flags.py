@@ -12,6 +12,7 @@ from absl import flags
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.files import ERRORS
+from nevis_stream.evaluation_cache.index import refuse_copy
 from nevis_stream.evaluation_cache.values import NONE, ValueRange
 from nevis_stream.launch import command_line
 from nevis_stream.launch.command_line import Subcommand
@@ -76,17 +77,22 @@ def open_caches(directory: Path) -> list[EvaluationCache]:
     return [EvaluationCache(path) for path in find_cache_directories(directory)]
 
 
-def open_one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
+def open_one_cache(
+    directory: Path, dataset_id: str = "", to_change: bool = False
+) -> EvaluationCache:
     """Returns the cache in a directory; in a folder of several caches, the one of a data set.
 
     Raises:
-      BadInput: there is no cache, or it is unclear which one is meant.
+      BadInput: there is no cache, it is unclear which one is meant, or it is the copy of a session
+        and it is opened to be changed.
     """
     caches = open_caches(directory)
     candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
     if len(candidates) > 1:
         names = ", ".join(str(cache.directory) for cache in caches)
         raise BadInput(f"--cache={directory} holds {len(caches)} caches; name one: {names}.")
+    if to_change:  # refused before anything is asked or computed
+        refuse_copy(candidates[0].directory)
     return candidates[0]
 
 

@@ -10,7 +10,7 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.active_testing.labelling.estimates import estimate_models
-from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart, SessionSettings
+from nevis_stream.active_testing.labelling.files import PoolPart, SessionSettings
 from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
@@ -24,6 +24,7 @@ from nevis_stream.launch.label_commands.surrogate_data import (
     check_order,
     load_subject,
 )
+from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.storage.tables import normalise_name
 
 

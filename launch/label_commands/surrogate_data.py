@@ -9,7 +9,7 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.labelling.files import SETTINGS, STUDY
+from nevis_stream.active_testing.labelling.files import STUDY
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
 from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData
@@ -20,6 +20,7 @@ from nevis_stream.errors import BadInput, look_up
 from nevis_stream.evaluation_cache.facts import make_natural_sort_key
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.flags import open_one_cache
+from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.terminal import TerminalProgress
 
 _SHOWN = 10  # names of classes in a note

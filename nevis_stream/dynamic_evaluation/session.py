@@ -1,7 +1,8 @@
 """A session of live evaluation: new models are asked a few samples, their answers are told back.
 
-    session.json    settings; written last by `start`, and never changed
-    board/          a copy of the known models' values, with the method's fit
+    session.json    settings, with a checksum; written last by `start`, and never changed
+    board/          a copy of the known models' values, which no command changes, and the method's
+                    fit
     rounds.jsonl    one line for each round of samples that were chosen for a model
     answers.jsonl   one line for each call, or file, of answers
     handed.jsonl    which worker has which samples, where workers have names
@@ -22,14 +23,12 @@ from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, check_board, convert_budget
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
-from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
-    BOARD,
     HANDED,
     ROUNDS,
-    SETTINGS,
     Answer,
     AskedRound,
     Cell,
@@ -54,6 +53,7 @@ from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, Verdic
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
+from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query
@@ -81,16 +81,16 @@ class Session:
 
     Attributes:
       settings: what identifies it.
+      cache: the copy of the board.
 
     Raises:
-      BadInput: there is no session, or its files are damaged.
+      BadInput: there is no session, its files are damaged, or its board is another one now.
     """
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
         self.log = SessionLog[AskedRound, Cell, Answer](
             self.directory,
-            SETTINGS,
             ROUNDS,
             ANSWERS,
             TERMS,
@@ -99,6 +99,7 @@ class Session:
         )
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
+        self.cache = _open_board(self.directory / BOARD, self.settings.board)
         self._decided: tuple[object, Verdict] | None = None
 
     @classmethod
@@ -151,13 +152,6 @@ class Session:
         if fitted is not None:
             session.fitted = fitted
         return session
-
-    @cached_property
-    def cache(self) -> EvaluationCache:
-        """The copy of the board; a damaged one is refused."""
-        cache = EvaluationCache(self.directory / BOARD)
-        refuse_damage(cache)
-        return cache
 
     @cached_property
     def facts(self) -> SampleFacts:
@@ -497,3 +491,15 @@ class Session:
     def _repr_html_(self) -> str:
         """Shows where each model stands, and how its interval has shrunk, in a notebook."""
         return session_view.as_html(self)
+
+
+def _open_board(directory: Path, digest: str) -> EvaluationCache:
+    """Returns a session's copy of the board; a damaged one, or another one, is refused."""
+    cache = EvaluationCache(directory)
+    refuse_damage(cache)
+    if digest_board(cache) != digest:
+        raise BadInput(
+            f"{directory}: is not the board that the session began with, so its answers do not"
+            " belong to it. Put a copy of that board back, or begin a new session."
+        )
+    return cache

@@ -16,7 +16,6 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.estimation.comparison import GOALS
-from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.samples import UNKNOWN, is_observed
@@ -33,9 +32,7 @@ from nevis_stream.storage.record import (
     show_value,
 )
 
-BOARD, SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
-    "board",
-    "session.json",
+ROUNDS, ANSWERS, HANDED, PRICES = (
     "rounds.jsonl",
     "answers.jsonl",
     "handed.jsonl",
@@ -53,20 +50,6 @@ def _check_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(e, str) for e in value):
         raise ValueError(f"is {show_value(value)}, not a list of names")
     return value
-
-
-def check_no_copy(cache: EvaluationCache) -> None:
-    """Refuses to correct the copy of a session.
-
-    Raises:
-      BadInput: it is one.
-    """
-    session = cache.directory.absolute().parent
-    if cache.directory.name == BOARD and (session / SETTINGS).is_file():
-        raise BadInput(
-            f"{cache.directory}: is the copy of a session, which stays as it is. Correct the cache"
-            " that it was copied from; the session then says so."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,7 @@ from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, copy_board
 from nevis_stream.dynamic_evaluation.known_models import read_known
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
-    BOARD,
     ROUNDS,
-    SETTINGS,
     Answer,
     AskedRound,
     Cell,
@@ -37,6 +35,7 @@ from nevis_stream.dynamic_evaluation.stopping import (
 )
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
@@ -154,7 +153,7 @@ def begin(
             "prices": digest_prices(prices),
         }
     log = SessionLog[AskedRound, Cell, Answer](
-        directory, SETTINGS, ROUNDS, ANSWERS, TERMS, lambda _: [], lambda _: {}
+        directory, ROUNDS, ANSWERS, TERMS, lambda _: [], lambda _: {}
     )
     chosen: dict[str, Any] = {"method": method, "reason": ""}
     ends_early = rule.until is not None or rule.until_better_than is not None

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
+from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.storage import make_temporary, remove_abandoned, sync_directory
 from nevis_stream.storage.reading import check_range_locks, clear_creation, parse_json
 
@@ -143,6 +144,7 @@ def _find_value_problem(db: sqlite3.Connection) -> str:
 
 INDEX = "index.sqlite"
 CELLS = "cells.bin"  # the file of tiles, beside the index
+BOARD = "board"  # the name of a session's copy of a cache
 READABLE = (1, 2, 3)
 LATER_PLANES_VERSION = 2  # a cache of version 1 has no scores and no features
 # a sample may have outcomes and scores, and cells may be removed and amended: a program that does
@@ -162,6 +164,20 @@ def advise_repair(directory: Path) -> str:
         f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
         " --out=NEW_DIR"
     )
+
+
+def refuse_copy(directory: Path) -> None:
+    """Refuses to change a session's copy of a cache, on which its estimates rest.
+
+    Raises:
+      BadInput: the directory is one, of a session that has begun.
+    """
+    place = directory.resolve()
+    if place.name == BOARD and (place.parent / SETTINGS).is_file():
+        raise BadInput(
+            f"{directory}: is the copy of a session, which stays as it is. Change the cache that it"
+            " was copied from; of corrections there the session says so."
+        )
 
 
 class Unsound(ValueError):
@@ -186,6 +202,7 @@ class Index:
         """Makes an empty index in one step; if another process has just made one, that one
         stays.
         """
+        refuse_copy(path.parent)
         with clear_creation(path), make_temporary(path) as new:
             cls._write_empty(new, about)
             with contextlib.suppress(FileExistsError):
@@ -295,8 +312,9 @@ class Index:
 
     def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """Gives the `with` block the writers' lock; its changes count together, at its end, or not
-        at all.
+        at all. A session's copy is refused.
         """
+        refuse_copy(self.path.parent)
         # a power cut may keep both names of an index that was just made
         remove_abandoned(self.path.parent)
         return self._transaction("BEGIN IMMEDIATE")

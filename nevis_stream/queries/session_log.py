@@ -1,7 +1,7 @@
 """What every session that asks and is told keeps in its directory, over restarts and for several
 processes: settings, rounds of what was asked, and answers.
 
-    SETTINGS   written last when a session starts, and never changed
+    SETTINGS   written last when a session starts, with a checksum, and never changed
     rounds     one line for each round of what was asked; a round follows from the settings, earlier
                rounds and the answers so far, so that what a kill interrupted is repeated
     answers    one line for each file, or call, of answers: all of them or none
@@ -21,12 +21,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.storage import lock_exclusively
+from nevis_stream.errors import BadInput, NevisStreamError, plural, unknown
+from nevis_stream.storage import lock_exclusively, write_file
 from nevis_stream.storage.reading import lock, open_own, read_json
-from nevis_stream.storage.record import append_checked, read_checked, write_once
+from nevis_stream.storage.record import (
+    append_checked,
+    as_lines,
+    read_checked,
+    refuse_other,
+    seal,
+    unseal,
+)
 
-LOCK = "lock"
+SETTINGS, LOCK = "session.json", "lock"
 _NEVER_READ = -2, -2  # the state of a file before it is first looked at
 _MOST_NAMED = 20  # asked samples in a message
 
@@ -97,7 +104,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
 
     Args:
       directory: of the session.
-      settings, rounds, answers: names of its files.
+      rounds, answers: names of its files.
       terms: of its messages.
       parse_rounds: returns the rounds of a file, which may be missing.
       parse_answers: returns the answers of a file, which may be missing, by key.
@@ -106,7 +113,6 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
     def __init__(
         self,
         directory: Path,
-        settings: str,
         rounds: str,
         answers: str,
         terms: MessageTerms,
@@ -114,7 +120,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         parse_answers: Callable[[Path], dict[Key, Answer]],
     ):
         self.directory, self.terms = directory, terms
-        self.settings, self.rounds = directory / settings, directory / rounds
+        self.settings, self.rounds = directory / SETTINGS, directory / rounds
         self.answers = directory / answers
         self._parse_rounds, self._parse_answers = parse_rounds, parse_answers
         self._states = _NEVER_READ, _NEVER_READ  # of the answers and of the rounds
@@ -130,8 +136,8 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         """Begins a session, or leaves it as it is if it was begun with the same settings.
 
         Args:
-          content: returns that of the file of settings; called last.
-          refusal: as of `storage.record.write_once`.
+          content: returns that of the file of settings, without its checksum; called last.
+          refusal: as of `storage.record.refuse_other`.
           prepare: writes what the settings are about; called before they are written.
           others: names of further files that only a session has.
 
@@ -148,10 +154,12 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
                             " --out."
                         )
                 prepare()
-            write_once(self.settings, content(), refusal)
+                write_file(self.settings, seal(content()).encode())
+            found = self.read_settings(as_lines, "")
+            refuse_other(self.settings, found, content(), refusal)
 
     def read_settings(self, parse: Callable[[dict[str, Any]], Settings], begin: str) -> Settings:
-        """Returns the settings.
+        """Returns the settings; those of an earlier version, which have no checksum, get one.
 
         Args:
           parse: makes them of a JSON object; a ValueError or TypeError says what is damaged.
@@ -161,13 +169,24 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
           BadInput: there is no session here, or its settings are damaged.
         """
         try:
-            return parse(read_json(self.settings))
+            values, is_sealed = unseal(read_json(self.settings))
+            settings = parse(values)
         except (FileNotFoundError, NotADirectoryError):
             raise BadInput(
                 f"{self.directory}: there is no {self.terms.session} here. To begin one: {begin}"
             ) from None
         except (ValueError, TypeError) as error:
-            raise BadInput(f"{self.settings}: damaged ({error}).") from None
+            again = "Put a copy of the file back."
+            raise BadInput(f"{self.settings}: damaged ({error}). {again}") from None
+        if not is_sealed:
+            warnings.warn(
+                f"{self.settings}: an earlier version wrote it, without a checksum, so that a"
+                " changed number would not be noticed; from now on it has one.",
+                stacklevel=2,
+            )
+            with contextlib.suppress(NevisStreamError, OSError):  # it may only be read
+                write_file(self.settings, seal(as_lines(values)).encode())
+        return settings
 
     def lock_rounds(self, wait: bool = False) -> AbstractContextManager[None]:
         """Returns a context that holds the lock of the rounds.

@@ -339,6 +339,25 @@ def as_lines(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, allow_nan=False, indent=1)
 
 
+def seal(content: str) -> str:
+    """Returns the text of a JSON object with a checksum of all else in it."""
+    return as_lines(parse_json(content) | {CHECK: _digest(content.encode())})
+
+
+def unseal(values: Any) -> tuple[dict[str, Any], bool]:
+    """Returns the JSON object of a file without its checksum, and whether it had one, which files
+    of earlier versions have not.
+
+    Raises:
+      ValueError: it is no object, or has changed since it was written.
+    """
+    values = dict(check_object(values))
+    check = values.pop(CHECK, None)
+    if check not in (None, _digest(as_lines(values).encode())):
+        raise ValueError("it has changed since it was written")
+    return values, check is not None
+
+
 def write_once(file: Path, content: str, refusal: str) -> None:
     """Writes a file, or leaves it if it already has this content.
 

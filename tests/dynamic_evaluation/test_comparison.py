@@ -180,9 +180,11 @@ def test_a_session_from_before_budgets_were_shared_goes_on_as_it_was(tmp_path, b
     more = {"models": ["good", "weak"], "until_decided": "best"}
     settings = de.Session.start(tmp_path / "s", board, 20, **more).directory / "session.json"
     old = json.loads(settings.read_text())
-    assert (old.pop("answers"), old.pop("budget")) == (40, 40)
+    assert (old.pop("answers"), old.pop("budget"), len(old.pop("check"))) == (40, 40, 16)
     settings.write_text(json.dumps(old | {"budget": 20}, indent=1, sort_keys=True))
-    session = de.Session.start(tmp_path / "s", board, 20, **more)
+    with pytest.warns(UserWarning, match="from now on it has one"):
+        session = de.Session.start(tmp_path / "s", board, 20, **more)
+    assert json.loads(settings.read_text())["check"]
     assert "at the latest after 20 answers of each" in session.rule
     for _ in range(3):
         session.tell(dict.fromkeys(session.ask(10, "good"), 1), "good")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -21,11 +22,12 @@ from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
-from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES, SETTINGS
+from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES
 from nevis_stream.dynamic_evaluation.stopping import compute_anytime_intervals
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation.betting import compute_confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.storage.record import append_checked
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
@@ -234,6 +236,37 @@ def test_damage_is_named(tmp_path, board):
     kind.write_text(json.dumps({"pool": "a"}))
     with pytest.raises(BadInput, match="not the settings of an evaluation"):
         de.Session(kind.parent)
+
+
+def test_an_exchanged_board_and_changed_settings_are_refused(tmp_path, board):
+    session = start(tmp_path, board)
+    file = session.directory / SETTINGS
+    whole = file.read_text()
+    for name, value in (("seed", 1), ("method", "mean"), ("budget", 13), ("board", "0" * 16)):
+        values = json.loads(whole) | {name: value}
+        file.write_text(json.dumps(values, indent=1, sort_keys=True))
+        with pytest.raises(BadInput, match="session.json: damaged .it has changed"):
+            de.Session(session.directory)
+        with pytest.raises(BadInput, match="session.json: damaged .it has changed"):
+            start(tmp_path, board)
+    file.write_text(whole)
+    other = start(tmp_path / "other", de.read_board(1 - KNOWN)).directory / "board"
+    shutil.rmtree(session.directory / "board")
+    shutil.copytree(other, session.directory / "board")
+    with pytest.raises(BadInput, match="is not the board that the session began with"):
+        de.Session(session.directory)
+
+
+def test_a_session_without_a_checksum_gets_one(tmp_path, board):
+    session = start(tmp_path, board)
+    file = session.directory / SETTINGS
+    whole = file.read_text()
+    values = json.loads(whole)
+    del values["check"]
+    file.write_text(json.dumps(values, indent=1, sort_keys=True))  # as an earlier version did
+    with pytest.warns(UserWarning, match="without a checksum"):
+        assert de.Session(session.directory).settings == session.settings
+    assert file.read_text() == whole
 
 
 def test_threads_and_restarts_give_the_session_of_one_worker(tmp_path, board):

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
 from tests.documented_commands import run
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW
 from tests.evaluation_cache import harness_logs
@@ -281,10 +283,31 @@ def test_what_is_corrected_later_is_in_the_report(folder):
 
 
 @pytest.mark.usefixtures("of_a_cache")
-def test_the_copy_of_a_session_is_not_corrected():
-    assert "is the copy of a session" in evaluate(
-        "remove --cache=s/board --samples=q3 --reason=x", 2
-    )
+@pytest.mark.parametrize(
+    "words",
+    [
+        "remove --samples=q3 --reason=x",
+        "amend more.csv --reason=x",
+        "import more.csv",
+        "import --dataset_weights=equal leaderboard.csv",
+        "merge c",
+        "add-model --model=more.csv --budget=5 --method=random_mean",
+        "add-samples --samples=more.csv --budget=2 --method=random_mean",
+    ],
+)
+def test_no_command_changes_the_copy_of_a_session(folder, words):
+    (folder / "more.csv").write_text("model,sample,outcome\nm0,q1,1\nm0,q2,0\nz,q1,1\nz,q2,1\n")
+    board = EvaluationCache(folder / "s" / "board")
+    (folder / "link").symlink_to(board.directory)
+
+    def state():
+        values = board.matrix(predicted=True).tolist()
+        return values, board.models(), board.about, board.errata(), read_additions(board.directory)
+
+    before = state()
+    for cache in ("s/board", "link"):
+        assert "is the copy of a session" in evaluate(f"{words} --cache={cache}", 2)
+    assert state() == before
 
 
 @pytest.mark.usefixtures("corrected")

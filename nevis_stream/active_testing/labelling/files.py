@@ -23,7 +23,7 @@ from nevis_stream.storage.record import encode
 
 UNKNOWN = "?"
 """What a person types where nobody can tell the class."""
-SETTINGS, STUDY = "session.json", "study.json"  # what identifies a session, and a study
+STUDY = "study.json"  # what identifies a study
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ import numpy as np
 
 from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.labelling.files import (
-    SETTINGS,
     Draw,
     PoolPart,
     SessionSettings,
@@ -127,6 +126,11 @@ class Session:
             first += len(pool_parts[-1].ids)
         if not pool_parts:
             raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
+        if pool_parts[0].digest != self.settings.digest:
+            raise BadInput(
+                f"{self.directory}: generation-0 is not what the session began with. Put a copy of"
+                " it back."
+            )
         return pool_parts
 
     @property
@@ -321,7 +325,7 @@ def _open_log(
     read_labels: Callable[[Path], dict[int, int]] = lambda file: {},
 ) -> SessionLog[Draw, int, int]:
     """Returns the log of a session; one that only starts reads neither draws nor labels."""
-    return SessionLog(directory, SETTINGS, DRAWS, LABELS, _WORDS, read_draws, read_labels)
+    return SessionLog(directory, DRAWS, LABELS, _WORDS, read_draws, read_labels)
 
 
 def _make_settings(values: dict[str, Any]) -> SessionSettings:

@@ -13,12 +13,13 @@ from nevis_stream.active_testing.labelling.estimates import (
     estimate_models,
     gather_draws,
 )
-from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart
+from nevis_stream.active_testing.labelling.files import PoolPart
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.launch.label_commands.forms import read_labels
 from nevis_stream.queries import session_log
+from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.record import append_checked, encode, read_checked
 from tests.active_testing.labelling.sessions import begin, example, truth
@@ -344,6 +345,27 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
     for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
         with pytest.raises(BadInput, match="draws.jsonl: .*the rounds of 10 samples with a label"):
             use()
+
+
+def test_exchanged_samples_and_changed_settings_are_refused(tmp_path):
+    session, _ = begin(tmp_path)
+    file = tmp_path / SETTINGS
+    whole = file.read_text()
+    file.write_text(whole.replace('"seed": 0', '"seed": 1'))
+    for use in (lambda: Session(tmp_path), lambda: begin(tmp_path, seed=1)):
+        with pytest.raises(BadInput, match="session.json: damaged .it has changed"):
+            use()
+    values = json.loads(whole)
+    del values["check"]
+    file.write_text(json.dumps(values, indent=1, sort_keys=True))  # as an earlier version did
+    with pytest.warns(UserWarning, match="without a checksum"):
+        assert Session(tmp_path).settings == session.settings
+    assert file.read_text() == whole
+    begin(tmp_path / "other", seed=1)
+    shutil.rmtree(tmp_path / "generation-0")
+    shutil.copytree(tmp_path / "other" / "generation-0", tmp_path / "generation-0")
+    with pytest.raises(BadInput, match="generation-0 is not what the session began with"):
+        Session(tmp_path).next(1)
 
 
 def test_a_session_without_its_settings_is_not_begun_anew(tmp_path):
