@@ -193,7 +193,8 @@ def define_executor() -> ExecutorFlags:
             flags.DEFINE_float(
                 "gpus_per_trial",
                 None,
-                "GPUs that a trial reserves and sees, for --executor=ray; default: 0.",
+                "GPUs that a trial reserves and sees, for --executor=ray; default: 1 where this"
+                " process sees GPUs, else 0.",
                 lower_bound=0.0,
             ),
             flags.DEFINE_string(

@@ -44,20 +44,24 @@ class RayTasks:
 
     Attributes:
       cpus_per_trial: cores that a trial reserves.
-      gpus_per_trial: GPUs that a trial reserves and sees.
+      gpus_per_trial: GPUs that a trial reserves and sees; None: one where this process sees GPUs,
+        else none.
       ray_address: address of a running cluster; None starts one on this machine, which ends with
         this process.
       max_retries: how often a trial is run again after its process or machine was lost.
     """
 
     cpus_per_trial: float = 1
-    gpus_per_trial: float = 0
+    gpus_per_trial: float | None = None
     ray_address: str | None = None
     max_retries: int = 5
 
     def __post_init__(self):
+        # of this process, which uses a GPU of the workers: JAX would take most of its memory. It
+        # reads this when it starts
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         for name in ("cpus_per_trial", "gpus_per_trial", "max_retries"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise BadInput(
                     f"executor 'ray': {name}={getattr(self, name)}; it must be 0 or more."
                 )
@@ -86,7 +90,7 @@ class RayTasks:
 
         task = ray.remote(_run_trial).options(
             num_cpus=self.cpus_per_trial,
-            num_gpus=self.gpus_per_trial,
+            num_gpus=self._count_gpus(),
             max_retries=self.max_retries,
             runtime_env={
                 "env_vars": {
@@ -131,6 +135,14 @@ class RayTasks:
             warnings.warn(message, category, stacklevel=2)
         return result
 
+    def _count_gpus(self) -> float:
+        """Returns the number of GPUs that a trial reserves."""
+        if self.gpus_per_trial is not None:
+            return self.gpus_per_trial
+        import jax
+
+        return float(jax.default_backend() == "gpu")
+
     def _connect(self) -> None:
         """Connects to the cluster or starts one, and checks that some machine can run a trial.
 
@@ -165,8 +177,16 @@ class RayTasks:
                     )
                 except (ConnectionError, RuntimeError, ValueError) as error:
                     raise self._no_cluster(f"{str(error).rstrip('.')}.") from error
-        wanted = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial}
+        wanted = {"CPU": self.cpus_per_trial, "GPU": self._count_gpus()}
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        unused = sum(machine.get("GPU", 0) for machine in machines)
+        if self.gpus_per_trial is None and not wanted["GPU"] and unused:
+            warnings.warn(
+                f"Ray: the cluster has {unused:g} GPU, but this process sees none, so trials run on"
+                " CPUs. --gpus_per_trial=1 gives each a GPU; 0 says that none is wanted.",
+                RunWarning,
+                stacklevel=2,
+            )
         if any(
             all(machine.get(name, 0) >= count for name, count in wanted.items())
             for machine in machines

@@ -357,6 +357,67 @@ def test_a_trial_that_has_room_nowhere_is_told():
         context(EXECUTORS["ray"](gpus_per_trial=3)).map(numbered, [0])
 
 
+@pytest.mark.parametrize(
+    ("backend", "given", "machine", "reserved"),
+    [
+        ("gpu", None, 2, 1),
+        ("gpu", 0, 2, 0),
+        ("gpu", 0.5, 2, 0.5),
+        ("cpu", None, 0, 0),
+        ("cpu", None, 2, "this process sees none, so trials run on CPUs. --gpus_per_trial=1"),
+        ("cpu", 0, 2, 0),
+        ("gpu", None, 0, "a trial reserves 1 CPU and 1 GPU, but no machine"),
+    ],
+)
+def test_a_trial_has_a_gpu_where_the_driver_sees_some(
+    monkeypatch, backend, given, machine, reserved
+):
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+    monkeypatch.setattr("jax.default_backend", lambda: backend)
+    machines = [{"Alive": True, "Resources": {"CPU": 2, "GPU": machine}}]
+    cluster = SimpleNamespace(is_initialized=lambda: True, nodes=lambda: machines)
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    monkeypatch.setattr("nevis_stream.launch.executors.ray_tasks._available_before", set())
+    ray = EXECUTORS["ray"](gpus_per_trial=given)
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    if isinstance(reserved, str):
+        with (
+            pytest.warns(RunWarning, match=reserved)
+            if machine
+            else pytest.raises(BadInput, match=reserved)
+        ):
+            ray._connect()
+    else:
+        ray._connect()  # warnings are errors here
+        assert ray._count_gpus() == reserved
+
+
+def reserved_gpus(ctx, item):
+    import ray
+
+    ctx.charge(1)
+    return [ray.get_gpu_ids(), os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE")]
+
+
+def test_each_trial_of_ray_has_a_gpu_of_its_own(monkeypatch):
+    """Two GPUs, of which Ray is told and that nobody uses."""
+    built("ray")
+    import ray
+
+    ray.shutdown()
+    ray.init("local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+        monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        seen = context(EXECUTORS["ray"]()).map(reserved_gpus, range(4))
+        assert all(gpus in ([0], [1]) and text == "false" for gpus, text in seen), seen
+        monkeypatch.setattr("jax.default_backend", lambda: "cpu")
+        with pytest.warns(RunWarning, match="the cluster has 2 GPU"):
+            assert context(EXECUTORS["ray"]()).map(reserved_gpus, [0])[0][0] == []
+    finally:
+        ray.shutdown()
+
+
 def test_a_cluster_of_one_machine_is_private(monkeypatch):
     private = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     for name in private:
