@@ -40,6 +40,22 @@ def test_a_page_of_evidence_begins_with_its_answer(page):
     assert bool(parts) != (page.parent.name == "not-regenerated")
 
 
+def test_every_finding_has_a_verdict_and_the_verdicts_are_counted():
+    text = (ROOT / "docs" / "findings.md").read_text().partition("## What a reviewer asks")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.split("\n") if line.startswith("| ")]
+    findings = [cells for cells in rows if cells[0] not in ("finding of the paper", "study")]
+    words = "reproduced|not seen at this scale|opposite|not tested|not run"
+    verdicts = []
+    for cells in findings:
+        own = [found[0] for cell in cells[2:] if (found := re.match(words, cell))]
+        assert own, f"{cells[0]} has none of the verdicts {words}"
+        verdicts.append(own[-1])
+    counts = [verdicts.count(word) for word in words.split("|")]
+    numbers = re.search(r"Of \d+ rows .* not run\.", text)[0]
+    assert list(map(int, re.findall(r"\d+", numbers))) == [len(findings), *counts]
+    assert "not shown" not in text
+
+
 def test_every_page_of_evidence_has_one_row_in_the_index():
     index = (evidence_pages.EVIDENCE / "index.md").read_text()
     rows = [row["page"] for row in evidence_pages.INDEX_ROW.finditer(index)]
