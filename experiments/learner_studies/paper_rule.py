@@ -14,11 +14,8 @@ outside of it, and compare only runs of one processor. All runs take about 40
 hours of one core.
 """
 
-import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +31,7 @@ from nevis_stream.experiments.learner_studies.paper_settings import (
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Run,
+    call_with_pauses,
     make_command,
     read_result,
     require_prepared,
@@ -170,34 +168,6 @@ def list_queue() -> list[Piece]:
     return queue
 
 
-def call_with_pauses(words: list[str], pause: Path | None) -> tuple[float, int]:
-    """Runs a command, which is stopped while a file exists.
-
-    Returns:
-      CPU seconds, and the peak of its memory in bytes.
-
-    Raises:
-      SystemExit: it failed; its own message stands above.
-    """
-    process, stopped = subprocess.Popen(words, stdout=subprocess.DEVNULL), False
-    try:
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if pause and pause.exists() != stopped:
-                stopped = not stopped
-                process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
-            time.sleep(0.5)
-    except BaseException:  # the run saves its position and ends
-        process.terminate()
-        process.send_signal(signal.SIGCONT)
-        raise
-    if code := os.waitstatus_to_exitcode(status):
-        sys.exit(f"failed with status {code}: {' '.join(words)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
-
-
 def measure(piece: Piece, out: Path) -> dict[str, Any]:
     """Runs a piece, and returns its result."""
     require_prepared(str(piece.values.get("stream", "local25")))
@@ -220,6 +190,7 @@ def main(_) -> None:
         if any(text in " ".join(map(str, piece.run)) for text in ONLY.value)
     ]
     recorded = RecordedRuns(Path(RECORD_FILE.value), SETTING)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs ends too
     for piece in queue:
         if LIST.value:
             print(*piece.run, "" if recorded.has(piece.run) else "(missing)")

@@ -9,7 +9,11 @@ their tables from that record, so that an interrupted study continues where it s
 """
 
 import itertools
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +107,34 @@ def make_command(learner: str, seed: int, run_dir: Path, values: Mapping[str, ob
     command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
     command += [f"--config.{name}={value}" for name, value in values.items()]
     return [*command, f"--config.seed={seed}", f"--run_dir={run_dir}"]
+
+
+def call_with_pauses(words: list[str], pause: Path | None) -> tuple[float, int]:
+    """Runs a command, which is stopped while a file exists.
+
+    Returns:
+      CPU seconds, and the peak of its memory in bytes.
+
+    Raises:
+      SystemExit: it failed; its own message stands above.
+    """
+    process, stopped = subprocess.Popen(words, stdout=subprocess.DEVNULL), False
+    try:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if pause and pause.exists() != stopped:
+                stopped = not stopped
+                process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+            time.sleep(0.5)
+    except BaseException:  # the run saves its position and ends
+        process.terminate()
+        process.send_signal(signal.SIGCONT)
+        raise
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f"failed with status {code}: {' '.join(words)}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def read_result(run_dir: Path) -> dict[str, Any]:
