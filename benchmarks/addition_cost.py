@@ -79,7 +79,7 @@ def measure(method: str, models: int, samples: int) -> dict:
     """Returns the costs of one cell: CPU-seconds of the fit, least CPU-seconds and seconds of an
     addition, and megabytes.
     """
-    from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
+    from nevis_stream.additions.models import add_models, fit_to_cache
     from nevis_stream.evaluation_cache import EvaluationCache
     from nevis_stream.queries.oracle import Query, Responses
 
@@ -93,7 +93,7 @@ def measure(method: str, models: int, samples: int) -> dict:
         cache = EvaluationCache(Path(folder) / "cache", create=True)
         cache.append_rows([f"m{row}" for row in range(models)], ids, values[:models])
         start = time.process_time()
-        fit_method(cache, BUDGET, method)
+        fit_to_cache(cache, BUDGET, method)
         fit, additions = time.process_time() - start, []
         for number, row in enumerate(values[models:]):
             start = time.perf_counter(), time.process_time()

@@ -165,7 +165,7 @@ def measure(directory: Path) -> dict:
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
     # imports JAX, which the lines above do not need
-    from nevis_stream.dynamic_evaluation.adding import add_models
+    from nevis_stream.additions.models import add_models
 
     def dice(cells: Query) -> Responses:
         return Responses(cells, random.integers(0, 2, cells.samples.shape).astype(np.uint8))

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.boards import read_board
 from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.progress import Silent

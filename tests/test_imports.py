@@ -87,8 +87,16 @@ MAY_IMPORT = {
         "streams",
     ),
     "nevis_stream.estimation": of_nevis_stream("queries"),
-    "nevis_stream.dynamic_evaluation": of_nevis_stream(
-        "cost", "queries", "estimation", "evaluation_cache"
+    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost", "queries", "estimation"),
+    # sessions copy their board into a cache, and open it
+    **{
+        f"nevis_stream.dynamic_evaluation.{name}": of_nevis_stream(
+            "cost", "dynamic_evaluation", "queries", "estimation", "evaluation_cache"
+        )
+        for name in ("session", "session_start", "session_records", "other_metrics", "told_files")
+    },
+    "nevis_stream.additions": of_nevis_stream(
+        "cost", "dynamic_evaluation", "queries", "estimation", "evaluation_cache"
     ),
     "nevis_stream.active_testing": of_nevis_stream("cost", "queries", "estimation"),
     # a pool of images is a folder or a data set

@@ -23,7 +23,7 @@ import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
@@ -70,7 +70,7 @@ BESIDE = ("unguarded", "stratified_mean")  # with which errors are compared
 LARGE = 1.3  # ratio of errors above which a cell is named
 
 
-def load_matrix(folder: Path, name: str) -> Matrix:
+def load_matrix(folder: Path, name: str) -> StudiedMatrix:
     """Returns outcomes, of some samples where there are very many; those that the source lacks are
     unknown.
     """
@@ -83,10 +83,10 @@ def load_matrix(folder: Path, name: str) -> Matrix:
     if name.startswith("nlu"):
         drawn = np.random.default_rng(0).choice(values.shape[1], DRAWN, replace=False)
         values = values[:, np.sort(drawn)]
-    return Matrix(name, values, data.get("group"), columns=columns)
+    return StudiedMatrix(name, values, data.get("group"), columns=columns)
 
 
-def make_design(matrix: Matrix, regime: str) -> StudyDesign:
+def make_design(matrix: StudiedMatrix, regime: str) -> StudyDesign:
     """Returns how its models are divided."""
     count, models = MATRICES[matrix.name][1], len(matrix.values)
     rest = models if regime == "like" else models - round(0.25 * models)

@@ -20,10 +20,10 @@ import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
 from nevis_stream.experiments.evaluation_studies.any_model import show_ratio
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
@@ -43,22 +43,24 @@ FEW = 35
 PROEVAL, DEFAULT = "proeval", "default"
 
 
-def load_matrix(folder: Path, name: str) -> Matrix:
+def load_matrix(folder: Path, name: str) -> StudiedMatrix:
     """Returns outcomes; those that the source lacks are unknown."""
     data = read_npz(folder / f"{name}.npz")
     values = data["correct"].astype(np.uint8)
     if "imputed" in data:
         values[data["imputed"] > 0] = UNKNOWN
-    return Matrix(name, values, data.get("group"))
+    return StudiedMatrix(name, values, data.get("group"))
 
 
-def make_design(matrix: Matrix, seed: int, budgets: tuple[int, ...] = BUDGETS) -> StudyDesign:
+def make_design(
+    matrix: StudiedMatrix, seed: int, budgets: tuple[int, ...] = BUDGETS
+) -> StudyDesign:
     """Returns a design whose last split is that of the seed."""
     known = MATRICES[matrix.name] or FEW / len(matrix.values)
     return StudyDesign((DEFAULT,), budgets, known, seed + 1, NEW)
 
 
-def run_proeval(known: KnownModels, truth: np.ndarray, most: int, seed: int) -> list[Any]:
+def run_proeval(known: Matrix, truth: np.ndarray, most: int, seed: int) -> list[Any]:
     """Returns ProEval's estimates of each new model, [m, n], after 1 to `most` answers."""
     from proeval import BQPriorSampler  # type: ignore[import-not-found,unused-ignore]
 
@@ -71,7 +73,7 @@ def run_proeval(known: KnownModels, truth: np.ndarray, most: int, seed: int) -> 
     return [plan.estimate(row[asked].astype(np.float64)) for row in truth]
 
 
-def measure_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
+def measure_proeval(matrix: StudiedMatrix, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error at each budget."""
     known, truth = method_study.split(matrix, make_design(matrix, seed), seed)
     found = run_proeval(known, truth, max(BUDGETS), seed)
@@ -84,7 +86,7 @@ def measure_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
             yield {"method": method, "budget": budget, "error": error, "models": len(truth)}
 
 
-def measure_default(matrix: Matrix, seed: int) -> Iterator[dict]:
+def measure_default(matrix: StudiedMatrix, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error at each budget, and the coverage."""
     known, truth = method_study.split(matrix, make_design(matrix, seed), seed)
     done = [(DEFAULT, budget, each) for budget in BUDGETS for each in range(seed)]

@@ -29,7 +29,7 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 def read_matrices():
     """Returns the matrices of the protocol, small ones first."""
     studied = [
-        method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
+        method_study.StudiedMatrix(path.stem, arrays["correct"], arrays.get("group"))
         for path in sorted((find_shared_directory() / "matrices").glob("*.npz"))
         for arrays in (read_npz(path, ("correct", "group")),)
     ]

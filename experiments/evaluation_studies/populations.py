@@ -18,10 +18,10 @@ import numpy as np
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, make_unknown_cells
 from nevis_stream.storage.reading import read_npz
@@ -72,7 +72,7 @@ def measure(
     """
     known, new = split(len(outcomes), None, 0.6, seed)
     new = new[:NEW]
-    models = InMemory(outcomes[known], None, SampleFacts(outcomes.shape[1]))
+    models = ArrayMatrix(outcomes[known], None, SampleFacts(outcomes.shape[1]))
     fit_key, key = jax.random.split(jax.random.key(seed))
     evaluator = methods.get(method).fit(models, None, fit_key)
     estimates = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), budget, key)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from absl.flags import FlagValues
 
+from nevis_stream.additions import models as added_models
+from nevis_stream.additions import samples as added_samples
 from nevis_stream.configs.recorded import open_run
-from nevis_stream.dynamic_evaluation import adding, methods
-from nevis_stream.dynamic_evaluation.board import Board, convert_budget
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.estimates import (
     Population,
@@ -20,7 +21,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
 )
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import FileOracle, read_for_cache
@@ -35,6 +36,7 @@ from nevis_stream.launch.evaluate_commands.flags import (
     parse_sample_count,
 )
 from nevis_stream.progress import Progress, Silent, Within
+from nevis_stream.queries.board import convert_budget
 from nevis_stream.queries.oracle import (
     ANY_MODEL,
     LIKE_KNOWN,
@@ -174,13 +176,13 @@ def _add(
     given = parse_count_or_price(values.budget, size, kind, cache)
     budget = given
     if isinstance(given, str) or values.prices is not None:
-        budget = convert_budget(Board(cache), given, values.prices)
-    population = read_population(cache, values.population, values.clusters)
+        budget = convert_budget(make_cache_board(cache), given, values.prices)
+    population = read_population(make_cache_board(cache), values.population, values.clusters)
     count = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = adding.find_complete_models(cache, list(oracles), population)
-    before = adding.count_observed_cells(cache, list(oracles))
+    complete = added_models.find_complete_models(cache, list(oracles), population)
+    before = added_models.count_observed_cells(cache, list(oracles))
     measure = _name_measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
@@ -190,7 +192,7 @@ def _add(
         metrics = 1 if size == facts.n else facts.n // facts.points
         asking = _Asking(progress, count * metrics * (len(oracles) - len(complete)))
         asking.stage("learning from the known models")
-        added = adding.add_models(
+        added = added_models.add_models(
             cache,
             asking.count_answers(oracles),
             budget,
@@ -260,7 +262,7 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     kind = "samples" if facts.image is None else "images"
     cells = parse_sample_count(values.budget, facts.points, kind, cache)
     with TerminalProgress(f"fit {cache.directory.name}") as progress:
-        name, reason, cost = adding.fit_method(
+        name, reason, cost = added_models.fit_to_cache(
             cache,
             cells,
             values.method,
@@ -322,7 +324,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     with TerminalProgress(f"{cache.directory.name}, {values.method}", lines=True) as progress:
         asking = _Asking(progress, cells * len(samples))
         asking.stage("learning from the known models")
-        addition = adding.add_samples(
+        addition = added_samples.add_samples(
             cache,
             samples,
             asking.count_answers(oracles),
@@ -418,7 +420,7 @@ def _name_measure(cache: EvaluationCache) -> str:
 
 
 def _print_complete(
-    model: adding.CompleteModel, measure: str, part: Part, population: Population | None
+    model: added_models.CompleteModel, measure: str, part: Part, population: Population | None
 ) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")

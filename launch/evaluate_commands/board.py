@@ -8,7 +8,7 @@ import pandas as pd
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.standings import Leaderboard, Standing, rank_models
+from nevis_stream.additions.standings import Leaderboard, Standing, rank_models
 from nevis_stream.errors import plural
 from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.evaluate_commands.flags import open_one_cache

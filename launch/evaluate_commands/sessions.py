@@ -13,7 +13,6 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.dynamic_evaluation.comparison import (
     compare_models,
     compare_two,
@@ -23,6 +22,7 @@ from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_view import find_likely_failures
 from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
+from nevis_stream.evaluation_cache.boards import read_board
 from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_inspect,
     format_for_lm_eval,
@@ -132,7 +132,7 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
       values: flags of `tell`.
     """
     names, reading = session.settings.models, get_reading_choices(values)
-    told = read_told_answers(session.cache, names, file, model, reading)
+    told = read_told_answers(session.board, names, file, model, reading)
     for line in told.remarks:
         print(f"{file}: {line}")
     correct = "correct" in values and values.correct

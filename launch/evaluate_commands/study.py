@@ -14,14 +14,14 @@ import pandas as pd
 from absl.flags import FlagValues, IllegalFlagValueError
 from rich.table import Table
 
+from nevis_stream.additions import evaluation_summary
 from nevis_stream.dynamic_evaluation import (
-    evaluation_summary,
     method_study,
     methods,
     study_summary,
 )
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
@@ -153,7 +153,9 @@ def _apply(path: Path, values: FlagValues) -> None:
             raise BadInput(f"--config={path}: {error}") from None
 
 
-def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> None:
+def _write_figure(
+    folder: Path, matrix: StudiedMatrix, design: StudyDesign, rows: pd.DataFrame
+) -> None:
     """Writes the curves of one matrix as png and pdf."""
     curves = {
         method: evaluation_summary.summarise_method(part)
@@ -174,7 +176,7 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
             write_file(folder / f"{matrix.name}.{form}", buffer.getvalue())
 
 
-def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
+def _matrix(name: str, table: ValueTable, values: FlagValues) -> StudiedMatrix:
     facts, weights = table.facts, values.dataset_weights
     if weights:
         datasets = Counter([] if facts.dataset is None else facts.dataset.tolist())
@@ -185,7 +187,7 @@ def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
     if values.model_facts:
         columns = read_model_facts(Path(values.model_facts), table.models)
         groups = columns.pop(GROUP, groups)
-    return Matrix(name, table.values, groups, facts, columns)
+    return StudiedMatrix(name, table.values, groups, facts, columns)
 
 
 def _seeds(design: StudyDesign) -> str:
@@ -242,7 +244,7 @@ def measure_methods(_: Sequence[str], values: FlagValues) -> None:
     print(entry.as_typed(f"next: python -m launch.report {values.cache} --out=report"))
 
 
-def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
+def _design(values: FlagValues, matrices: Sequence[StudiedMatrix]) -> StudyDesign:
     """Returns a study's design, with the methods of --methods and the pairs of --policies and
     --predictors; without them, with the main methods that can read the matrices.
     """
@@ -264,7 +266,7 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
 
 
 def _run(
-    matrices: Sequence[Matrix], design: StudyDesign, record: StudyRecord, table: Path
+    matrices: Sequence[StudiedMatrix], design: StudyDesign, record: StudyRecord, table: Path
 ) -> pd.DataFrame:
     """Computes what a study lacks, with a progress bar; writes the table and returns it."""
     most = {

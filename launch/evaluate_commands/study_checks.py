@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import method_study, methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import hide_samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.intervals import FEWEST
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.samples import SampleFacts
 
 
-def list_remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
+def list_remarks(matrix: StudiedMatrix, design: StudyDesign) -> list[str]:
     """Returns lines that say what of a study a matrix does not allow.
 
     Raises:
@@ -35,7 +35,7 @@ def list_remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
     return [*_fallbacks(matrix, design, known), *_left_out(matrix, design)]
 
 
-def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[str]:
+def _fallbacks(matrix: StudiedMatrix, design: StudyDesign, known: np.ndarray) -> list[str]:
     """Returns a line if methods cannot learn from so few known models or groups of models, and
     others are used in their place.
     """
@@ -45,7 +45,7 @@ def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[s
     if count >= FEWEST or not lacking:
         return []
     facts = matrix.facts or SampleFacts(matrix.values.shape[1])
-    instead = methods.choose_stratified(InMemory(matrix.values, None, facts)).name
+    instead = methods.choose_stratified(ArrayMatrix(matrix.values, None, facts)).name
     kind = "known models" if groups is None else "known groups of models"
     return [
         f"{count} {kind}, fewer than {FEWEST}: instead of {', '.join(lacking)}, {instead} is used."
@@ -53,7 +53,7 @@ def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[s
     ]
 
 
-def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
+def _left_out(matrix: StudiedMatrix, design: StudyDesign) -> list[str]:
     """Returns lines that say what of a matrix is not studied: models without a place in the order,
     and, because of holes, samples and budgets.
     """
@@ -83,7 +83,7 @@ def _span(numbers: Sequence[int]) -> str:
     return " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
 
 
-def list_too_small_budgets(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
+def list_too_small_budgets(matrices: Sequence[StudiedMatrix], design: StudyDesign) -> list[str]:
     """Returns a line for each method whose policy cannot be used with some of the budgets.
 
     Raises:
@@ -106,7 +106,7 @@ def list_too_small_budgets(matrices: Sequence[Matrix], design: StudyDesign) -> l
     return remarks
 
 
-def list_settings(matrices: Sequence[Matrix], design: StudyDesign) -> dict[str, Any]:
+def list_settings(matrices: Sequence[StudiedMatrix], design: StudyDesign) -> dict[str, Any]:
     """Returns what identifies a study: rows of another one would be taken for rows of this one.
     Further matrices, methods, budgets and splits may be added to a study.
     """
@@ -118,7 +118,7 @@ def list_settings(matrices: Sequence[Matrix], design: StudyDesign) -> dict[str, 
     }
 
 
-def _fingerprint(matrix: Matrix) -> str:
+def _fingerprint(matrix: StudiedMatrix) -> str:
     groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
     content = repr(matrix.values.shape).encode() + matrix.values.tobytes() + groups
     if matrix.facts.features is not None:
@@ -130,7 +130,7 @@ def _fingerprint(matrix: Matrix) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_score_methods(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
+def check_score_methods(names: Sequence[str], matrices: Sequence[StudiedMatrix]) -> None:
     """Raises BadInput if a method is unknown, or takes outcomes only and a matrix has scores."""
     refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
     scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]
@@ -151,7 +151,7 @@ SPECIAL = ("everything", "published", "oracle_accuracy_prefix", "single_order_fl
 
 
 def cross(
-    policies: Sequence[str], predictors: Sequence[str], matrices: Sequence[Matrix]
+    policies: Sequence[str], predictors: Sequence[str], matrices: Sequence[StudiedMatrix]
 ) -> tuple[list[str], list[str]]:
     """Returns the pairs POLICY+PREDICTOR that can be tried on all matrices, and a reason for each
     that cannot.

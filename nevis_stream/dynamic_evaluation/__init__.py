@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 from nevis_stream.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from nevis_stream.dynamic_evaluation.board import Board as Board
-    from nevis_stream.dynamic_evaluation.board import read_board as read_board
     from nevis_stream.dynamic_evaluation.comparison import Comparison as Comparison
     from nevis_stream.dynamic_evaluation.comparison import compare as compare
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
     from nevis_stream.dynamic_evaluation.evaluation import evaluate_metrics as evaluate_metrics
     from nevis_stream.dynamic_evaluation.other_metrics import estimate_metric as estimate_metric
     from nevis_stream.dynamic_evaluation.session import Session as Session
+    from nevis_stream.evaluation_cache.boards import read_board as read_board
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
+    from nevis_stream.queries.board import Board as Board
     from nevis_stream.queries.oracle import Cost as Cost
     from nevis_stream.queries.oracle import Estimate as Estimate
 
 _HOMES = {
-    "Board": "dynamic_evaluation.board",
+    "Board": "queries.board",
     "Comparison": "dynamic_evaluation.comparison",
     "Cost": "queries.oracle",
     "Estimate": "queries.oracle",
@@ -36,7 +36,7 @@ _HOMES = {
     "estimate_metric": "dynamic_evaluation.other_metrics",
     "evaluate": "dynamic_evaluation.evaluation",
     "evaluate_metrics": "dynamic_evaluation.evaluation",
-    "read_board": "dynamic_evaluation.board",
+    "read_board": "evaluation_cache.boards",
 }
 __all__ = list(_HOMES)  # noqa: PLE0604
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from nevis_stream.array_types import Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import fit_thresholds, rank_samples
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 
@@ -47,7 +47,7 @@ class SingleOrderFloor(SortAndSearch):
         self.about = "the best threshold on the order, chosen with the whole truth (a bound)"
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Returns the outcomes of the best threshold of models whose samples were all asked."""
         rank = self.read_rank(tree)
@@ -69,7 +69,7 @@ class OracleAccuracyPrefix(ScorePredictor):
     out_of_core = True
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Uses only the number of right samples."""
         correct = answers.values.sum(axis=1, dtype=np.int64)
@@ -84,7 +84,7 @@ def choose_points(n: int, budget: int) -> np.ndarray:
     return np.arange(n - step * budget or step // 2, n, step)
 
 
-def rank_as_published(known: KnownModels, ctx: Compute) -> Int[np.ndarray, " samples"]:
+def rank_as_published(known: Matrix, ctx: Compute) -> Int[np.ndarray, " samples"]:
     """Returns the script's order of the samples, int64[n]."""
     return np.argsort(rank_samples(known, ctx).scores, kind="stable")[::-1].copy()
 
@@ -95,7 +95,7 @@ class PublishedPolicy(Policy):
     about = "the published script's grid, with its defects"
     representative = True
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         return {"order": rank_as_published(known, ctx)}
 
@@ -118,14 +118,14 @@ class PublishedPredictor(ScorePredictor):
 
     about = "the published script's rule, with its defects"
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         place = np.empty(known.shape[1], np.int64)
         place[rank_as_published(known, ctx)] = np.arange(known.shape[1])
         return {"place": place}
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts every cell, also those that were asked."""
         places = tree["place"][answers.samples]

@@ -16,24 +16,21 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import jax
 import numpy as np
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
-from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, count_groups, digest
+from nevis_stream.dynamic_evaluation.fits import Fits, find_fit, read_for_method
+from nevis_stream.dynamic_evaluation.known_models import count_groups, digest
 from nevis_stream.dynamic_evaluation.method import Method, make_context
 from nevis_stream.dynamic_evaluation.methods import choose_stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
-from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.progress import SILENT, Progress
+from nevis_stream.queries.matrix import ArrayMatrix, Matrix
 from nevis_stream.seeds import generator
-from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import read_json
 
 # the stratified mean is always one more
 CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian")
@@ -47,7 +44,7 @@ VERSION = 10  # of stored choices
 MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 
-def choose_default(budget: int, known: KnownModels) -> str:
+def choose_default(budget: int, known: Matrix) -> str:
     """Returns the method that is used unless another one is clearly better.
 
     Of outcomes, a few answers tell most if they are asked near the model's ability; of scores, an
@@ -84,25 +81,23 @@ class Choice:
 
 
 def choose(
-    directory: Path,
-    known: KnownModels,
+    fits: Fits,
+    known: Matrix,
     models: int,
     budget: int,
     seed: int,
-    additions: Sequence[Addition],
     most_flops: float = MOST_FLOPS,
     saved: float = np.inf,
     progress: Progress = SILENT,
 ) -> Choice:
-    """Chooses a method; the choice and the fits that it took are stored with the cache.
+    """Chooses a method; the choice and the fits that it took are kept with the known models.
 
     Args:
-      directory: of the cache.
+      fits: where they are kept.
       known: the known models.
       models: number of new models.
       budget: number of samples asked of each.
       seed: of the fits.
-      additions: those so far.
       most_flops: candidates are left out whose fit would exceed this with those of the cheaper
         ones.
       saved: FLOPs that asking fewer cells saves: another such limit, which is not in the key, so an
@@ -115,9 +110,9 @@ def choose(
     columns = _draw_columns(known, budget, seed)
     about += [] if columns is None else [len(columns)]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    path = directory / FOLDER / f"choice-{budget}.json"
-    paid = any(addition.choice == key for addition in additions)
-    if (stored := _read_choice(path, key)) is not None:
+    file = f"choice-{budget}.json"
+    paid = any(each.choice == key for each in fits.charged)
+    if (stored := _read_choice(fits, file, key)) is not None:
         return Choice(stored["method"], stored["reason"], 0 if paid else stored["flops"], key)
     baseline = choose_stratified(known).name
     reason = _explain_too_few(known) or _explain_too_large(known, models)
@@ -135,11 +130,11 @@ def choose(
     errors, costs, compared, suffix = {}, {}, known, ""
     if columns is not None:
         facts, suffix = known.facts.take(columns), "-choice"
-        compared = InMemory(known.matrix(None, columns), known.groups, facts)
+        compared = ArrayMatrix(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
         progress.stage(name)
         errors[name], costs[name] = _cross_validate(
-            directory, methods.get(name), compared, budget, seed, additions, suffix
+            fits, methods.get(name), compared, budget, seed, suffix
         )
     chosen, reason = choose_best(errors, choose_default(budget, known), count_groups(known))
     if columns is not None:
@@ -153,11 +148,11 @@ def choose(
     used_fit = used if columns is None else None
     flops = int(sum(cost[name == used_fit] for name, cost in costs.items()))
     record = {"key": key, "method": used, "reason": reason, "flops": flops}
-    write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
+    fits.write_choice(file, record)
     return Choice(used, reason, flops, key)
 
 
-def _draw_columns(known: KnownModels, budget: int, seed: int) -> np.ndarray | None:
+def _draw_columns(known: Matrix, budget: int, seed: int) -> np.ndarray | None:
     """Returns the samples on which methods are compared, int64 ascending; None: on all."""
     n, most = known.shape[1], max(MOST_SAMPLES, 8 * budget)
     if n <= 2 * most or known.facts.image is not None:
@@ -166,7 +161,7 @@ def _draw_columns(known: KnownModels, budget: int, seed: int) -> np.ndarray | No
 
 
 def _guard(
-    name: str, known: KnownModels, models: int, budget: int, most_flops: float
+    name: str, known: Matrix, models: int, budget: int, most_flops: float
 ) -> tuple[str, str]:
     """Returns the method guarded against models unlike the known ones; or as it is, with a text
     that says why, if that would cost too much.
@@ -204,21 +199,21 @@ def choose_best(errors: Mapping[str, np.ndarray], default: str, groups: int) -> 
     return default, f"{why}; {by}"
 
 
-def _read_choice(path: Path, key: str) -> dict | None:
+def _read_choice(fits: Fits, file: str, key: str) -> dict | None:
     """Returns a stored choice; None if there is none for this key, or it is damaged."""
     try:
-        record = read_json(path)
-        return record if record["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError):
+        record = fits.read_choice(file)
+        return record if record is not None and record["key"] == key else None
+    except (KeyError, TypeError):
         return None
 
 
-def _explain_too_few(known: KnownModels) -> str:
+def _explain_too_few(known: Matrix) -> str:
     few = count_groups(known) < FEWEST
     return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
 
 
-def _explain_too_large(known: KnownModels, models: int) -> str:
+def _explain_too_large(known: Matrix, models: int) -> str:
     try:
         read_for_method(methods.get(CANDIDATES[0]), known, models)
     except BadInput as error:
@@ -227,7 +222,7 @@ def _explain_too_large(known: KnownModels, models: int) -> str:
 
 
 def _select_affordable(
-    names: Sequence[str], known: KnownModels, models: int, budget: int, most_flops: float
+    names: Sequence[str], known: Matrix, models: int, budget: int, most_flops: float
 ) -> tuple[list[str], list[str]]:
     """Returns the methods, in their order, of which the cheapest ones together cost at most the
     limit; and the others with their prices.
@@ -246,19 +241,13 @@ def _select_affordable(
 
 
 def _cross_validate(
-    directory: Path,
-    method: Method,
-    known: KnownModels,
-    budget: int,
-    seed: int,
-    additions: Sequence[Addition],
-    suffix: str,
+    fits: Fits, method: Method, known: Matrix, budget: int, seed: int, suffix: str
 ) -> tuple[np.ndarray, tuple[int, int]]:
     """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
     and of them alone.
     """
     readable = read_for_method(method, known, 0)
-    stored = find_fit(directory, method, known, seed, additions, suffix)
+    stored = find_fit(fits, method, known, seed, suffix)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.compute_errors(readable, budget, key, make_context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

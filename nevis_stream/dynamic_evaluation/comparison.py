@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop
-from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.stopping import ERROR, check_draws, select_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
+from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import Estimate
 from nevis_stream.queries.samples import is_observed
 

@@ -20,19 +20,34 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.array_types import Bool, Float, Int, UInt8
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation import intervals
-from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.entries import spread_provenance
-from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Oracle, Query, Responses
-from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
+from nevis_stream.queries.board import Board
+from nevis_stream.queries.matrix import Matrix, TurnedMatrix, turn
+from nevis_stream.queries.oracle import (
+    NOBODY,
+    NOT_STATED,
+    Cost,
+    Estimate,
+    Oracle,
+    Query,
+    Responses,
+)
+from nevis_stream.queries.oracle import SAMPLES as THESE_SAMPLES
+from nevis_stream.queries.samples import (
+    Part,
+    SampleFacts,
+    bound_means,
+    fill_unknown,
+    is_observed,
+    make_unknown_cells,
+)
 from nevis_stream.vocabulary import POPULATIONS, SAMPLES, SUPERPOPULATION
 
 
@@ -188,20 +203,15 @@ def _summarise_group(
     return SampleGroup(dataset, group, int(members.sum()), first, last, lower, means)
 
 
-def is_lower(known: KnownModels) -> bool:
+def is_lower(known: Matrix) -> bool:
     """Returns whether lower values of all samples are better."""
     lower = known.facts.lower
     return lower is not None and bool(lower.all())
 
 
-def turn(values: np.ndarray) -> np.ndarray:
-    """Returns 1 minus each known value; unknown ones stay unknown."""
-    return np.where(is_observed(values), 1 - values, values).astype(values.dtype)
-
-
-def turn_upright(known: KnownModels) -> KnownModels:
+def turn_upright(known: Matrix) -> Matrix:
     """Returns known models of whose values higher ones are better."""
-    return cast(KnownModels, _TurnedModels(known)) if is_lower(known) else known
+    return TurnedMatrix(known) if is_lower(known) else known
 
 
 def turn_oracle(oracle: Oracle) -> Oracle:
@@ -226,31 +236,6 @@ def turn_estimates(estimates: Estimates) -> Estimates:
         high=1 - estimates.low,
         others=None if estimates.others is None else 1 - estimates.others[[0, 2, 1]],
     )
-
-
-class _TurnedModels:
-    """Known models, with 1 minus each value, read when they are needed; see `KnownModels`."""
-
-    def __init__(self, known: KnownModels):
-        self._known = known
-        self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
-        self.facts: SampleFacts = dataclasses.replace(known.facts, lower=None)
-
-    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        total, seen = self._known.column_sums(models)
-        return seen - total, seen
-
-    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        total, seen = self._known.row_sums()
-        return seen - total, seen
-
-    def matrix(
-        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
-    ) -> np.ndarray:
-        return turn(self._known.matrix(models, samples))
-
-    def packed_rows(self) -> Iterator[np.ndarray]:
-        return self._known.packed_rows()
 
 
 _ROWS = 256  # known models that are read together
@@ -282,12 +267,12 @@ class Population:
 
 
 def read_population(
-    cache: EvaluationCache, population: str = SAMPLES, clusters: ClustersGiven = None
+    board: Board, population: str = SAMPLES, clusters: ClustersGiven = None
 ) -> Population | None:
     """Returns the population that a user named; None: the mean over these samples is asked for.
 
     Args:
-      cache: has the samples.
+      board: has the samples.
       population: one of `POPULATIONS`.
       clusters: of the samples; the labels of one image are one without it.
 
@@ -304,11 +289,11 @@ def read_population(
             )
         return None
     if clusters is None:
-        image = cache.facts().image
+        image = board.facts.image
         return Population() if image is None else Population(image, "images")
     name = clusters if isinstance(clusters, str) else "as given"
-    values = _read_column(cache, clusters) if isinstance(clusters, str) else list(clusters)
-    samples = cache.samples()
+    values = _read_column(board, clusters) if isinstance(clusters, str) else list(clusters)
+    samples = board.ids
     if len(values) != len(samples):
         raise BadInput(f"clusters: {len(values):,} values for {len(samples):,} samples.")
     if lacking := [s for s, value in zip(samples, values, strict=True) if value in (None, "")]:
@@ -322,9 +307,9 @@ def read_population(
     return Population(cluster, name)
 
 
-def _read_column(cache: EvaluationCache, name: str) -> list[Any]:
+def _read_column(board: Board, name: str) -> list[Any]:
     """Returns a fact about each sample, None where it is not known."""
-    facts = spread_provenance(cache.sample_provenance())
+    facts = board.describe_samples()
     if not any(name in each for each in facts):
         columns = sorted({key for each in facts for key in each})
         what = f"clusters: {unknown('column of the samples', name, columns)}"
@@ -346,7 +331,7 @@ class Widening:
       columns: int64[n], of these samples in the cache.
     """
 
-    def __init__(self, population: Population, known: KnownModels, columns: np.ndarray):
+    def __init__(self, population: Population, known: Matrix, columns: np.ndarray):
         self._known, self._cluster, self._freedom = known, None, len(columns) - 1
         if population.cluster is not None:
             self._cluster = np.unique(population.cluster[columns], return_inverse=True)[1]
@@ -435,7 +420,7 @@ def _estimate_cluster_variance(
     return count / (count - 1) * (float((totals**2).sum()) + noise)
 
 
-def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples"]) -> float:
+def compute_design_effect(known: Matrix, cluster: Int[np.ndarray, " samples"]) -> float:
     """Returns the variance of the known models' means if clusters are drawn, divided by that if
     samples are, each summed over the models.
 
@@ -461,25 +446,59 @@ def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples
     return by_cluster / by_sample if by_sample else 1.0
 
 
-def allow_for_missing(
-    estimate: Estimate, missing: float, unbounded: bool
-) -> tuple[list[float], str]:
-    """Returns value, low and high of an estimate, widened for the samples that gave no answer, and
-    why there is no interval, "" if there is one.
+def finish_estimate(
+    estimate: Estimate,
+    known: Matrix,
+    part: Part,
+    values: np.ndarray,
+    expected: np.ndarray,
+    missing: float,
+    population: Population | None = None,
+) -> tuple[Estimate, Estimate]:
+    """Returns an estimate of the mean over these samples as it stands after all answers: widened
+    for samples without an answer, and inside what the answers leave; and the same of the mean that
+    was asked for, that over a population where there is one. Both are from 0 to 1.
 
     Args:
-      estimate: the estimate.
+      estimate: a method's.
+      known: the known models, with facts about the samples.
+      part: the samples.
+      values: [n], the answers, unknown where there is none.
+      expected: float[n], the expected value of each sample.
       missing: fraction of the samples without an answer.
-      unbounded: whether the metric has no bounds.
+      population: that the samples are drawn from, if the mean is over it.
     """
-    if not missing or np.isnan(estimate.low):
-        return [estimate.value, estimate.low, estimate.high], estimate.reason
-    (low,), (high,) = intervals.allow_for_missing(
-        *(np.array([end]) for end in (estimate.low, estimate.high, missing))
-    )
-    if unbounded or np.isnan(low):
-        return [estimate.value, np.nan, np.nan], intervals.explain_missing(missing)
-    return [estimate.value, low, high], ""
+    means, reason = [estimate.value, estimate.low, estimate.high], estimate.reason
+    if missing and not np.isnan(estimate.low):
+        (low,), (high,) = intervals.allow_for_missing(
+            *(np.array([end]) for end in (estimate.low, estimate.high, missing))
+        )
+        means = [estimate.value, low, high]
+        if part.unbounded or np.isnan(low):
+            means, reason = [estimate.value, np.nan, np.nan], intervals.explain_missing(missing)
+    if not part.unbounded:
+        means = bound_means(values, means, known.facts).tolist()
+
+    def make(means: Sequence[float], other: Any, over: str) -> Estimate:
+        value, low, high = means
+        holds_for = NOBODY if np.isnan(low) else estimate.holds_for
+        return dataclasses.replace(
+            estimate,
+            value=value,
+            low=low,
+            high=high,
+            reason=reason,
+            holds_for=holds_for,
+            other=other,
+            mean_over=over,
+        )
+
+    of_samples = make(means, estimate.other, THESE_SAMPLES)
+    if population is None:
+        return of_samples, of_samples
+    widening, cells = Widening(population, known, part.columns), (values, expected)
+    other = estimate.other and tuple(widening.widen(estimate.other, *cells))
+    return of_samples, make(widening.widen(means, *cells), other, str(population))
 
 
 def drop_observed(estimates: Estimates, values: np.ndarray) -> np.ndarray:

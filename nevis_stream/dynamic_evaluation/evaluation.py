@@ -1,35 +1,32 @@
 """The evaluation of one new model, given a board and a function that answers for the model."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.board import (
+from nevis_stream.dynamic_evaluation.estimates import (
+    ClustersGiven,
+    Population,
+    read_population,
+)
+from nevis_stream.dynamic_evaluation.fits import open_fits
+from nevis_stream.dynamic_evaluation.new_models import (
+    AskedModel,
+    Asking,
+    NewModel,
+    evaluate_new_models,
+)
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.progress import SILENT, Progress
+from nevis_stream.queries.board import (
     Board,
     PricesGiven,
     check_board,
     check_common_mean,
     convert_budget,
 )
-from nevis_stream.dynamic_evaluation.estimates import (
-    ClustersGiven,
-    Population,
-    read_population,
-)
-from nevis_stream.dynamic_evaluation.fits import FOLDER
-from nevis_stream.dynamic_evaluation.method import UNCOUNTED
-from nevis_stream.errors import BadInput, unknown
-from nevis_stream.evaluation_cache.additions import Addition
-from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
-from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import (
-    NOT_STATED,
-    SAMPLES,
     Cost,
     Estimate,
     Oracle,
@@ -62,9 +59,9 @@ def evaluate(
 ) -> Estimate:
     """Estimates a new model's mean over all samples of a board from a few of them.
 
-    It does what the command `evaluate add-model` does with an evaluation cache, but on a copy: the
-    cache of the board stays as it is. Only where the board is a temporary cache are fits kept in
-    it, so a second model is evaluated faster; the cost is the same.
+    It does what the command `evaluate add-model` does with an evaluation cache, and writes nothing:
+    what was fitted stays with the board, so a second model is evaluated faster; the cost is the
+    same.
 
     Args:
       board: the known models.
@@ -93,7 +90,7 @@ def evaluate(
         or a value is not valid.
     """
     board = check_board(board)
-    facts = board.cache.facts()
+    facts = board.facts
     low, high = sample_ranges(facts)
     check_common_mean(facts, "use `evaluate_metrics`.")
     asked = convert_budget(board, budget, prices)
@@ -103,9 +100,9 @@ def evaluate(
         values = _ask_model(board, model, columns, low, high)
         return Responses(query, values[None], Cost(None))
 
-    drawn_from = read_population(board.cache, population, clusters)
-    (addition,) = _add_to_copy(board, oracle, asked, method, seed, drawn_from, progress)
-    return _make_estimate(addition, facts.parts[0])
+    drawn_from = read_population(board, population, clusters)
+    (found,) = _evaluate_one(board, oracle, asked, method, seed, drawn_from, progress)
+    return found.estimate.scaled_to(found.part)
 
 
 def evaluate_metrics(
@@ -140,7 +137,7 @@ def evaluate_metrics(
       BadInput: as of `evaluate`; or the method chooses samples by one metric.
     """
     board = check_board(board)
-    facts, names = board.cache.facts(), board.cache.samples()
+    facts, names = board.facts, board.ids
     if facts.prompt is None or facts.metric is None:
         raise BadInput("this board has one metric of each sample: use `evaluate`.")
     low, high = sample_ranges(facts)
@@ -157,15 +154,14 @@ def evaluate_metrics(
             answered.update(_pair_metrics(new, model(new), metrics))
         given = [answered[prompt].get(each) for prompt, each in zip(prompts, asked, strict=True)]
         values = check_numbers(given)
-        scores = board.cache.scores
+        scores = board.matrix.scores
         values = scale_values(values, ids, low[columns], high[columns], scores)
         return Responses(query, values[None], Cost(None))
 
-    drawn_from = read_population(board.cache, population, clusters)
-    added = _add_to_copy(board, oracle, budget, method, seed, drawn_from, progress)
-    parts = {part.name: part for part in facts.parts}
-    by_metric = {each.dataset or "": each for each in added}
-    return {name: _make_estimate(by_metric[name], part) for name, part in parts.items()}
+    drawn_from = read_population(board, population, clusters)
+    found = _evaluate_one(board, oracle, budget, method, seed, drawn_from, progress)
+    by_metric = {each.part.name: each.estimate.scaled_to(each.part) for each in found}
+    return {part.name: by_metric[part.name] for part in facts.parts}
 
 
 def _pair_metrics(
@@ -184,7 +180,7 @@ def _pair_metrics(
     return found
 
 
-def _add_to_copy(
+def _evaluate_one(
     board: Board,
     oracle: Oracle,
     budget: int | Prices,
@@ -192,52 +188,17 @@ def _add_to_copy(
     seed: int,
     population: Population | None,
     progress: Progress,
-) -> list[Addition]:
-    """Adds a new model to a temporary copy of a board, and returns the additions."""
-    with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
-        cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
-        progress.stage("reading the board")
-        cache.merge(board.cache)
-        _copy_fits(board.cache.directory, cache.directory)
-        name = "new model"
-        while name in board.models:
-            name += " (new)"
-        added = add_models(
-            *(cache, {name: oracle}, budget, method),
-            seed=seed,
-            population=population,
-            progress=progress,
-        )
-        if board.temporary:
-            _copy_fits(cache.directory, board.cache.directory)
-    return added
+) -> list[NewModel]:
+    """Returns what is found of a new model on each part of a board's samples."""
+    name, scores = "new model", board.matrix.scores
+    while name in board.models:
+        name += " (new)"
 
+    def make_row(name: str, part: Part, image: np.ndarray | None, others: np.ndarray) -> AskedModel:
+        return AskedModel(name, part.columns, oracle, scores, image=image, others=others)
 
-def _make_estimate(addition: Addition, part: Part) -> Estimate:
-    """Returns the estimate of an addition, in the units of its samples."""
-    value, lower, upper, *other = (
-        np.nan if each is None else part.unscale(float(each))
-        for each in (
-            *(addition.accuracy, addition.low, addition.high),
-            *(addition.other, addition.other_low, addition.other_high),
-        )
-    )
-    cost = Cost(addition.flops_method, uncounted=UNCOUNTED)
-    reason, failed = addition.reason or "", addition.failed or 0
-    return Estimate(
-        value,
-        lower,
-        upper,
-        reason,
-        addition.asked,
-        cost,
-        failed,
-        addition.holds_for or NOT_STATED,
-        addition.note or "",
-        None if np.isnan(other[0]) else (other[0], other[1], other[2]),
-        addition.spending,
-        addition.population or SAMPLES,
-    )
+    how = Asking(budget, method, seed, population=population, progress=progress)
+    return evaluate_new_models(board.matrix, [name], make_row, open_fits(board), how)
 
 
 def _ask_model(
@@ -248,7 +209,7 @@ def _ask_model(
     """
     ids = ReadOnlyList(board.samples[column] for column in columns.tolist())
     values = numbers_of_each(model(ids), len(ids))
-    return scale_values(values, ids, low[columns], high[columns], board.cache.scores)
+    return scale_values(values, ids, low[columns], high[columns], board.matrix.scores)
 
 
 def scale_values(
@@ -322,8 +283,3 @@ def sample_ranges(facts: SampleFacts) -> tuple[np.ndarray, np.ndarray]:
     low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)
     high = np.ones(facts.n) if facts.high is None else facts.high.astype(np.float64)
     return low, high
-
-
-def _copy_fits(source: Path, target: Path) -> None:
-    if (source / FOLDER).is_dir():
-        shutil.copytree(source / FOLDER, target / FOLDER, dirs_exist_ok=True)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -21,15 +22,17 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest
+from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.errors import BadInput, DamagedCheckpoint
-from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.progress import Progress
+from nevis_stream.queries.board import Board
+from nevis_stream.queries.matrix import ArrayMatrix, Matrix
 from nevis_stream.queries.oracle import Cost, Oracle
-from nevis_stream.storage import checkpoint, recover
+from nevis_stream.storage import checkpoint, make_directory, recover, write_file
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import check_object
 
 # bytes for each cell of a known model, and for compiled programs, as measured for `recommended`
@@ -38,7 +41,7 @@ MOST_MODELS = 512  # that `recommended` learns from; of others only the values a
 MEMORY_INFO = Path("/proc/meminfo")
 
 
-def read_for_method(method: Method, known: KnownModels, new: int) -> KnownModels:
+def read_for_method(method: Method, known: Matrix, new: int) -> Matrix:
     """Returns the known models in the form that a method reads: in the cache, or as a matrix in
     memory if the method needs the whole matrix.
 
@@ -59,10 +62,10 @@ def read_for_method(method: Method, known: KnownModels, new: int) -> KnownModels
         f"{method.name} learns from {models:,} × {samples:,} values in memory",
         "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
     )
-    return InMemory(known.matrix(), known.groups, known.facts)
+    return ArrayMatrix(known.matrix(), known.groups, known.facts)
 
 
-def read_to_transpose(method: Method, known: KnownModels, new: int) -> np.ndarray:
+def read_to_transpose(method: Method, known: Matrix, new: int) -> np.ndarray:
     """Returns the known models' values, [m, n], for a method that adds new samples: it learns from
     their transpose.
 
@@ -226,24 +229,122 @@ def _read_position(path: Path) -> tuple[list[np.ndarray], int, int] | None:
         return None
 
 
-FOLDER = "fits"  # in the cache's directory
+FOLDER = "fits"  # in the directory of a cache
 VERSION = 6  # of the content of fits: an older fit is not used
 ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
-class StoredFit:
-    """The fit of a method that is stored with a cache; it is replaced when the known models change.
+class Charged(Protocol):
+    """What of the cost of fits an earlier addition has paid for: the keys of its fit and choice."""
 
-    Its cost is stored with it and charged to the next addition, and to no later one. So an addition
+    budget: int
+    fit: str | None
+    choice: str | None
+
+
+class Fits:
+    """Fits to the known models of one board, and choices of methods, by name: on disk beside a
+    cache, or in memory as long as the board.
+
+    Args:
+      directory: of the cache; None if there is none.
+      charged: the additions to the cache so far.
+      memory: where new fits are kept instead of on disk; those of the directory are read.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        charged: Sequence[Charged] = (),
+        memory: dict[str, Any] | None = None,
+    ):
+        self.charged, self._memory = charged, memory
+        self._folder = None if directory is None else directory / FOLDER
+
+    def part(self, number: int | None) -> "Fits":
+        """Returns where fits to a part of the samples are kept, by its number; None: to all."""
+        if number is None:
+            return self
+        name = f"part-{number}"
+        memory = None if self._memory is None else self._memory.setdefault(name, {})
+        return Fits(None if self._folder is None else self._folder / name, self.charged, memory)
+
+    def read(self, name: str) -> tuple[dict[str, Any], Callable[[], Tree]] | None:
+        """Returns the record of a fit and what loads its tree; None if there is none, or a damaged
+        one.
+        """
+        if self._memory is not None and name in self._memory:
+            record, tree = self._memory[name]
+            return record, lambda: tree
+        if self._folder is None:
+            return None
+        recover(self._folder / name)
+        try:
+            saved = Checkpoint(self._folder / name)
+            return saved.record, lambda: saved.load(FIT)
+        except (DamagedCheckpoint, KeyError, ValueError):
+            return None
+
+    def write(self, name: str, record: dict[str, Any], tree: Tree) -> None:
+        """Keeps a fit in place of an earlier one."""
+        if self._memory is not None:
+            self._memory[name] = record, tree
+        elif self._folder is not None:
+            checkpoint.write(self._folder / name, {FIT: tree}, record)
+
+    def read_choice(self, name: str) -> dict[str, Any] | None:
+        """Returns the record of a choice; None if there is none, or a damaged one."""
+        if self._memory is not None and name in self._memory:
+            return self._memory[name]
+        try:
+            return None if self._folder is None else read_json(self._folder / name)
+        except (OSError, ValueError):
+            return None
+
+    def write_choice(self, name: str, record: dict[str, Any]) -> None:
+        """Keeps the record of a choice."""
+        if self._memory is not None:
+            self._memory[name] = record
+        elif self._folder is not None:
+            make_directory(self._folder)
+            content = json.dumps(record, indent=1, sort_keys=True)
+            write_file(self._folder / name, content.encode())
+
+    @contextlib.contextmanager
+    def keep_positions(self, name: str) -> Iterator[None]:
+        """Inside the block trainings of a fit keep their positions where fits are kept on disk."""
+        if self._memory is not None or self._folder is None:
+            yield
+            return
+        with keep_positions(self._folder / f"{name}.unfinished"):
+            yield
+
+    def remove_positions(self, name: str) -> None:
+        """Deletes the positions of a fit."""
+        if self._memory is None and self._folder is not None:
+            remove_positions(self._folder / f"{name}.unfinished")
+
+
+def open_fits(board: Board, kept: bool = False) -> Fits:
+    """Returns where fits to a board are kept: in memory, after those of its cache; or, if `kept`,
+    in its cache, where nothing of their cost has been charged.
+    """
+    return Fits(board.directory, (), None if kept and board.directory else board.fits)
+
+
+class StoredFit:
+    """The fit of a method that is kept with the known models; it is replaced when these change.
+
+    Its cost is kept with it and charged to the next addition, and to no later one. So an addition
     that was killed after its fit has the same record when it is started again.
 
     Args:
-      directory: of the fit, see `find_fit`.
+      fits: where it is kept.
+      name: of the fit there, see `find_fit`.
       method: the method to use with these known models (`Method.choose_for_known`).
       known: the known models.
       seed: of the fit.
-      additions: those so far, which show what has been charged.
 
     Attributes:
       outdated: whether what was stored is a fit to other known models, or of another seed.
@@ -251,19 +352,11 @@ class StoredFit:
 
     outdated = False
 
-    def __init__(
-        self,
-        directory: Path,
-        method: Method,
-        known: KnownModels,
-        seed: int,
-        additions: Sequence[Addition],
-    ):
-        self._path, self._method = directory, method
-        self._unfinished = directory.with_name(f"{directory.name}.unfinished")
+    def __init__(self, fits: Fits, name: str, method: Method, known: Matrix, seed: int):
+        self._fits, self._name, self._method = fits, name, method
         about = json.dumps([VERSION, method.name, seed, digest(known)])
         self.key = hashlib.sha256(about.encode()).hexdigest()[:16]
-        budgets = [str(each.budget) for each in additions if each.fit == self.key]
+        budgets = [str(each.budget) for each in fits.charged if each.fit == self.key]
         self._charged = {FIT, *budgets} if budgets else set()
         self.tree, self._flops = self._read()
 
@@ -271,17 +364,19 @@ class StoredFit:
         """Returns the stored fit and the FLOPs of its parts; None and {} if there is no fit, or if
         it is damaged or has another key.
         """
-        recover(self._path)
+        saved = self._fits.read(self._name)
         try:
-            saved = Checkpoint(self._path)
-            if saved.record["key"] != self.key:
+            if saved is None:
+                return None, {}
+            record, load = saved
+            if record["key"] != self.key:
                 self.outdated = True
                 return None, {}
-            return saved.load(FIT), check_object(saved.record["flops"])
+            return load(), dict(check_object(record["flops"]))
         except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
-    def make_evaluator(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
+    def make_evaluator(self, known: Matrix, budget: int, key: Key, ctx: Compute) -> Evaluator:
         """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
@@ -291,38 +386,38 @@ class StoredFit:
           ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
         evaluator = self._fit(known, budget, key, ctx)
-        remove_positions(self._unfinished)  # of a process killed after it had stored the fit
+        self._fits.remove_positions(self._name)  # of a process killed after it had stored the fit
         return evaluator
 
-    def _fit(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
+    def _fit(self, known: Matrix, budget: int, key: Key, ctx: Compute) -> Evaluator:
         for part in self._flops.keys() - self._charged:
             if not part.startswith(ERRORS):  # these are part of the cost of a choice
                 ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
-            with keep_positions(self._unfinished):
+            with self._fits.keep_positions(self._name):
                 evaluator = self._method.fit(known, None, key, ctx)
             self._write(FIT, evaluator, before)
         else:
             evaluator = Evaluator(self._method, known, self.tree, key, ctx)
         before = total(ctx.meter.counts())
-        with keep_positions(self._unfinished):
+        with self._fits.keep_positions(self._name):
             evaluator.fit_budget(budget)
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def compute_errors(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> np.ndarray:
+    def compute_errors(self, known: Matrix, budget: int, key: Key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `make_evaluator`.
         """
         evaluator = self._fit(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
-        with keep_positions(self._unfinished):
+        with self._fits.keep_positions(self._name):
             errors = evaluator.compute_errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
-        remove_positions(self._unfinished)
+        self._fits.remove_positions(self._name)
         return errors
 
     def flops(self, budget: int) -> int:
@@ -337,30 +432,23 @@ class StoredFit:
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before
         record = {"key": self.key, "flops": self._flops}
-        checkpoint.write(self._path, {FIT: evaluator.tree}, record)
-        remove_positions(self._unfinished)
+        self._fits.write(self._name, record, evaluator.tree)
+        self._fits.remove_positions(self._name)
 
 
-def find_fit(
-    directory: Path,
-    method: Method,
-    known: KnownModels,
-    seed: int,
-    additions: Sequence[Addition],
-    suffix: str = "",
-) -> StoredFit:
-    """Returns the fit of a method in the directory of a cache, or of a part of one.
+def find_fit(fits: Fits, method: Method, known: Matrix, seed: int, suffix: str = "") -> StoredFit:
+    """Returns the fit of a method.
 
     Args:
-      directory: of the cache; the fit is `fits/METHOD` in it.
-      method, known, seed, additions: as of `StoredFit`.
-      suffix: of the folder's name, for fits that are used for something else.
+      fits: where those to these known models are kept.
+      method, known, seed: as of `StoredFit`.
+      suffix: of the name, for fits that are used for something else.
     """
     if (prices := known.facts.prices) is not None:
         suffix = f"-{prices.unit}{suffix}"
     elif known.facts.image is not None:  # earlier versions stored fits for single columns
         suffix = f"-images{suffix}"
-    return StoredFit(directory / FOLDER / f"{method.name}{suffix}", method, known, seed, additions)
+    return StoredFit(fits, f"{method.name}{suffix}", method, known, seed)
 
 
 @dataclass(frozen=True)
@@ -373,7 +461,7 @@ class OwnCost:
 
 def evaluate(
     stored: StoredFit,
-    known: KnownModels,
+    known: Matrix,
     oracle: Oracle,
     new: int,
     budget: int,
@@ -399,7 +487,7 @@ def evaluate(
 
 
 def prepare_evaluator(
-    stored: StoredFit, known: KnownModels, budget: int, seed: int, progress: Progress
+    stored: StoredFit, known: Matrix, budget: int, seed: int, progress: Progress
 ) -> tuple[Evaluator, Compute, int]:
     """Returns the fitted method, the context that counts its FLOPs, and those of the fit."""
     if stored.outdated:

@@ -1,32 +1,24 @@
 """The known models of a board and a method fitted to them, to evaluate a model step by step."""
 
-import contextlib
 import dataclasses
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import known_models, methods, response
-from nevis_stream.dynamic_evaluation.board import check_common_mean
 from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     Population,
-    Widening,
-    allow_for_missing,
+    finish_estimate,
 )
-from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
+from nevis_stream.dynamic_evaluation.fits import find_fit, open_fits, read_for_method
 from nevis_stream.dynamic_evaluation.known_models import digest, read_known
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, make_context
 from nevis_stream.dynamic_evaluation.policy import Substitutes
-from nevis_stream.errors import BadInput, NevisStreamError
-from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.exchange import bound_means
-from nevis_stream.evaluation_cache.facts import read_groups
+from nevis_stream.errors import BadInput
+from nevis_stream.queries.board import Board, check_common_mean
 from nevis_stream.queries.oracle import (
     NOBODY,
     SAMPLES,
@@ -45,12 +37,13 @@ class FittedBoard:
     were the only one.
 
     Args:
-      cache: has the known models, and their fits.
+      board: the known models.
       method: its name.
       budget: number of samples asked of each model over all steps.
       seed: of the method's random choices.
       prices: of the samples, if `budget` is how many of them an amount in their unit buys.
-      samples: ids of all of them, in the order to use; None: that of the cache.
+      samples: ids of all of them, in the order to use; None: that of the board.
+      kept: whether a new fit is kept in the board's cache.
 
     Attributes:
       known: the known models.
@@ -60,29 +53,28 @@ class FittedBoard:
 
     def __init__(
         self,
-        cache: EvaluationCache,
+        board: Board,
         method: str,
         budget: int,
         seed: int,
         prices: Prices | None = None,
         samples: Sequence[str] | None = None,
+        kept: bool = True,
     ):
-        (self._part,) = cache.facts().parts
+        (self._part,) = board.facts.parts
         if samples is not None:
-            place = {name: column for column, name in enumerate(cache.samples())}
+            place = {name: column for column, name in enumerate(board.ids)}
             columns = np.array([place[name] for name in samples], np.int64)
             self._part = dataclasses.replace(self._part, columns=columns)
-        self.known, self.means, self.names = read_known(cache, self._part.columns, prices=prices)
-        self.known.groups = read_groups(cache, self.names, self.known.packed_rows())
+        self.known = read_known(board.matrix, self._part.columns, prices=prices)
+        self.means, self.names = self.known.means(), list(self.known.models)
         used = methods.get_within_budget(method).choose_for_known(self.known)
         readable = read_for_method(used, self.known, 1)
-        additions = read_additions(cache.directory)
-        stored = find_fit(cache.directory, used, self.known, seed, additions)
+        stored = find_fit(open_fits(board, kept), used, self.known, seed)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
         self._evaluator = stored.make_evaluator(readable, budget, fit_key, make_context())
         self._evaluator.ctx = Uncounted.standalone()  # records have the cost of the fit alone
         self._budget, self._cost = budget, Cost(stored.flops(budget), uncounted=UNCOUNTED)
-        self._scores = cache.scores
 
     def rehearse(self) -> Spending | None:
         """Evaluates a known model, and its opposite, as if they were new, so that the programs that
@@ -158,32 +150,22 @@ class FittedBoard:
             estimates = self._estimate_from_fewer(answers)
         else:
             estimates = self._evaluator.predict(answers, self._budget)
-        row = make_unknown_cells((self.known.shape[1],), self._scores)
+        row = make_unknown_cells((self.known.shape[1],), self.known.scores)
         row[query.samples[0]] = values
         missing = failed / (failed + query.samples.shape[1])
-        estimate = estimates[0]
-        means, reason = allow_for_missing(estimate, missing, self._part.unbounded)
-        if not self._part.unbounded:
-            means = bound_means(row, means, self.known.facts).tolist()
-        other = estimate.other
-        if population is not None and final:
-            widening = Widening(population, self.known, self._part.columns)
-            means = widening.widen(means, row, estimates.values[0])
-            other = other and widening.widen(other, row, estimates.values[0])
-        value, low, high = (self._part.unscale(float(mean)) for mean in means)
+        expected = np.where(is_observed(row), row, estimates.values[0])
+        drawn_from = population if final else None
+        _, estimate = finish_estimate(
+            estimates[0], self.known, self._part, row, expected, missing, drawn_from
+        )
         if not final:
-            low = high = np.nan
             reason = f"before {self._budget:,} answers are there, the method has none"
-        count = query.samples.shape[1]
-        if other:
-            other = tuple(self._part.unscale(each) for each in other)
-        holds_for = NOBODY if np.isnan(low) else estimate.holds_for
-        return Estimate(
-            *(value, low, high, reason, count, self._cost, failed),
-            holds_for=holds_for,
-            note=estimate.note,
-            other=other,
-            mean_over=SAMPLES if population is None else str(population),
+            estimate = dataclasses.replace(
+                estimate, low=np.nan, high=np.nan, reason=reason, holds_for=NOBODY
+            )
+        mean_over = SAMPLES if population is None else str(population)
+        return dataclasses.replace(
+            estimate.scaled_to(self._part), cost=self._cost, failed=failed, mean_over=mean_over
         )
 
     def predict(self, query: Query, values: np.ndarray) -> np.ndarray:
@@ -197,7 +179,7 @@ class FittedBoard:
         of as many answers, with similar samples in place of others, as `add_models` does.
         """
         count = answers.samples.shape[1]
-        row = make_unknown_cells((1, self.known.shape[1]), self._scores)
+        row = make_unknown_cells((1, self.known.shape[1]), self.known.scores)
         row[0, answers.samples[0]] = answers.values[0]
         others = Substitutes(self.known, is_observed(row))
 
@@ -208,13 +190,13 @@ class FittedBoard:
         return self._evaluator.evaluate(oracle, 1, count, self._key)
 
 
-def digest_board(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
+def digest_board(board: Board, without: Sequence[str] = ()) -> str:
     """Returns 16 hex digits that identify the values of a board's known models, `without` some.
 
     Raises:
       BadInput: its samples have no common mean, or several labels of an image are columns.
     """
-    facts = cache.facts()
+    facts = board.facts
     check_common_mean(
         facts,
         "a session asks for one. Read the board with one of them; `evaluate add-model` and"
@@ -225,22 +207,4 @@ def digest_board(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
             "several columns of this board are labels of one image; a session asks for single"
             " values. `evaluate add-model` takes such boards."
         )
-    known, _, names = read_known(cache, facts.parts[0].columns, without)
-    known.groups = read_groups(cache, names, known.packed_rows())
-    return digest(known)[:16]
-
-
-def copy_board(source: EvaluationCache, directory: Path) -> EvaluationCache:
-    """Copies a board's values and its stored fits to a directory; a whole copy that a killed start
-    has left there is kept, with what was fitted.
-    """
-    with contextlib.suppress(NevisStreamError):
-        cache = EvaluationCache(directory)
-        if digest_board(cache) == digest_board(source):
-            return cache
-    shutil.rmtree(directory, ignore_errors=True)
-    cache = EvaluationCache(directory, create=True, about=source.about)
-    cache.merge(source)
-    if (source.directory / FOLDER).is_dir():
-        shutil.copytree(source.directory / FOLDER, directory / FOLDER, dirs_exist_ok=True)
-    return cache
+    return digest(read_known(board.matrix, facts.parts[0].columns, without))[:16]

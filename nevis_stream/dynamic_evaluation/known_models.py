@@ -1,206 +1,34 @@
-"""The known models as methods read them: sums and single cells, from a matrix in memory or from a
-cache on disk; which models of a cache are known ones, and a model's place among them; and
-cross-validation on them: whole groups are left out in turn, evaluated as if they were new, and the
-width of an interval follows from their errors.
+"""The known models: which models of a matrix are known ones, their groups, and the place of a model
+among them; and cross-validation on them: whole groups are left out in turn, evaluated as if they
+were new, and the width of an interval follows from their errors.
 """
 
-import functools
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST, PerModel
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.matrix import ArrayMatrix, Matrix
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
     Part,
-    SampleFacts,
-    check_matrix,
     fill_unknown,
     is_observed,
     make_numpy_generator,
-    sum_columns,
 )
-from nevis_stream.user_calls import ReadOnly
 
 # fraction of the largest sum that makes a model a known one, see `find_known` (or a sample)
 KNOWN_FRACTION = 0.5
 
 
-class KnownModels(Protocol):
-    """The values of m known models on n samples: outcomes, or scores in [0, 1], with holes."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """m and n."""
-
-    @property
-    def groups(self) -> Sequence[str] | None:
-        """The models' groups (checkpoints of one training run are a group), or None."""
-
-    @property
-    def facts(self) -> SampleFacts:
-        """Facts about the samples."""
-
-    @property
-    def scores(self) -> bool:
-        """Whether the values are scores instead of outcomes."""
-
-    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the sum of each sample's known values, float64[n], and their number, int64[n];
-        `models` are int64 rows, None for all.
-        """
-
-    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the sum of each model's known values, float64[m], and their number, int64[m]."""
-
-    def matrix(
-        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Returns the values, uint8[models, samples] of 0, 1 and 255, or float32 scores with NaN;
-        `models` are int64 rows and `samples` int64 columns, None for all.
-        """
-
-    def packed_rows(self) -> Iterator[np.ndarray]:
-        """Yields each model's values, in a form that is equal for equal models."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory(ReadOnly):
-    """Known models as a matrix, uint8[m, n] of 0, 1 and 255 or float[m, n] of scores with NaN."""
-
-    values: np.ndarray
-    groups: Sequence[str] | None = None
-    sample_facts: SampleFacts | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Models and samples."""
-        return self.values.shape
-
-    @property
-    def scores(self) -> bool:
-        """See `KnownModels`."""
-        return self.values.dtype.kind == "f"
-
-    @property
-    def facts(self) -> SampleFacts:
-        """See `KnownModels`."""
-        return self.sample_facts or SampleFacts(self.shape[1])
-
-    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`."""
-        return sum_columns(self.values if models is None else self.values[models])
-
-    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`."""
-        total = fill_unknown(self.values).sum(axis=1, dtype=np.float64)
-        return total, is_observed(self.values).sum(axis=1)
-
-    def matrix(
-        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
-    ) -> np.ndarray:
-        """See `KnownModels`."""
-        rows = self.values if models is None else self.values[models]
-        return rows if samples is None else rows[:, samples]
-
-    def packed_rows(self) -> Iterator[np.ndarray]:
-        """See `KnownModels`."""
-        yield from self.values
-
-    def leave_out(self, models: np.ndarray) -> "InMemory":
-        """Returns all but some models, int64 rows."""
-        groups = None if self.groups is None else np.delete(self.groups, models).tolist()
-        return InMemory(np.delete(self.values, models, axis=0), groups, self.sample_facts)
-
-
-class InCache:
-    """Some models of a cache on some of its samples, read when they are needed.
-
-    Args:
-      cache: the cache.
-      rows: int64[m], of the models.
-      columns: int64[n], of the samples; samples that are added to the cache later are not seen.
-         Or n: the first n samples.
-      groups: the models' groups, or None.
-    """
-
-    def __init__(
-        self,
-        cache: EvaluationCache,
-        rows: np.ndarray,
-        columns: np.ndarray | int,
-        groups: Sequence[str] | None = None,
-    ):
-        self.columns = np.arange(columns) if isinstance(columns, int) else columns
-        self._cache, self._rows = cache, np.asarray(rows)
-        self.shape = len(rows), len(self.columns)
-        # the first samples of the cache, whose sums over whole rows are stored there
-        self._first = np.array_equal(self.columns, np.arange(len(self.columns)))
-        self.groups, self.scores = groups, cache.scores
-
-    @functools.cached_property
-    def facts(self) -> SampleFacts:
-        """See `KnownModels`."""
-        return self._cache.facts().take(self.columns)
-
-    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`; no row is unpacked."""
-        total, counts = self._cache.column_sums(
-            models=self._rows if models is None else self._rows[models]
-        )
-        return total[self.columns], counts[self.columns]
-
-    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`; of the first samples of a cache no row is read."""
-        if self._first:
-            total, counts = self._cache.row_sums()
-            return total[self._rows], counts[self._rows]
-        rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
-        sums = [(fill_unknown(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
-        total, counts = np.array(sums).T
-        return total, counts.astype(np.int64)
-
-    def matrix(
-        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
-    ) -> np.ndarray:
-        """See `KnownModels`."""
-        rows = self._rows if models is None else self._rows[models]
-        if samples is None and self._first:
-            return self._cache.matrix(rows)[:, : self.shape[1]]
-        return self._cache.matrix(rows, self.columns if samples is None else self.columns[samples])
-
-    def packed_rows(self) -> Iterator[np.ndarray]:
-        """See `KnownModels`; outcomes of the first samples are packed, eight cells in a byte."""
-        if self.scores or not self._first:
-            yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
-            return
-        for correct, known in self._cache.packed_rows(self._rows):
-            yield correct if known is None else np.concatenate([correct, known])
-
-
-def wrap_known_models(
-    known: "np.ndarray | KnownModels",
-    groups: Sequence[str] | None = None,
-    facts: SampleFacts | None = None,
-) -> KnownModels:
-    """Returns known models as methods read them, given these or a matrix (`KnownModels.matrix`).
-
-    Args:
-      known: the models; if they are `KnownModels`, they are returned as they are.
-      groups, facts: of a matrix's models and samples, or None.
-    """
-    if hasattr(known, "column_sums"):
-        return known
-    return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
-
-
-def set_prices(known: KnownModels, prices: Prices) -> None:
+def set_prices(known: Matrix, prices: Prices) -> None:
     """Sets the prices of the samples, with their stakes (see `Prices`): each sample's weight in the
     mean times the standard deviation of an outcome, estimated from the known models.
     """
@@ -210,7 +38,7 @@ def set_prices(known: KnownModels, prices: Prices) -> None:
     known.facts = replace(known.facts, prices=replace(prices, stakes=stakes))
 
 
-def digest(known: KnownModels) -> str:
+def digest(known: Matrix) -> str:
     """Returns a hash of what a method can learn from the known models."""
     dataset = known.facts.dataset
     names = None if dataset is None else dataset.tolist()
@@ -228,14 +56,14 @@ def digest(known: KnownModels) -> str:
     return content.hexdigest()
 
 
-def count_groups(known: KnownModels) -> int:
+def count_groups(known: Matrix) -> int:
     """Returns the number of groups of known models, or of models if they have no groups; models of
     one group are not independent.
     """
     return len(set(known.groups)) if known.groups else known.shape[0]
 
 
-def draw_models(known: KnownModels, most: int, key: Any) -> np.ndarray | None:
+def draw_models(known: Matrix, most: int, key: Any) -> np.ndarray | None:
     """Returns the rows of `most` known models, drawn at random by a JAX key, int64 ascending; None
     for all if there are no more.
     """
@@ -259,22 +87,15 @@ def find_known(mask: np.ndarray) -> np.ndarray:
     return _mark_known(np.array([counts[row].sum() for row in mask]))
 
 
-def find_known_rows(
-    cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int
-) -> np.ndarray:
-    """Returns those of a cache's rows, int64, that are known ones on some samples, int64[n], or on
-    the first n samples (see `find_known`), reading one row at a time.
+def find_known_rows(matrix: Matrix, rows: np.ndarray) -> np.ndarray:
+    """Returns those of a matrix's rows, int64, that are known models (see `find_known`); it reads
+    only rows with holes, one at a time.
     """
-    columns = np.arange(columns) if isinstance(columns, int) else columns
-    counts = cache.column_sums(models=rows)[1][columns]
-    if cache.scores:
-        cells = (is_observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
-        return rows[_mark_known(np.array([counts[row].sum() for row in cells]))]
+    counts, cells = matrix.column_sums(rows)[1], matrix.row_sums()[1]
     sums = np.full(len(rows), counts.sum())
-    for i, (_, packed) in enumerate(cache.packed_rows(rows)):
-        if packed is not None:
-            mask = np.unpackbits(packed.view(np.uint8)).view(bool)[columns]
-            sums[i] = counts[mask].sum()
+    for i, row in enumerate(rows):
+        if cells[row] < len(counts):
+            sums[i] = counts[is_observed(matrix.matrix(rows[i : i + 1])[0])].sum()
     return rows[_mark_known(sums)]
 
 
@@ -283,20 +104,28 @@ def _mark_known(sums: np.ndarray) -> np.ndarray:
 
 
 def read_known(
-    cache: EvaluationCache,
+    matrix: Matrix,
     columns: np.ndarray,
     without: Sequence[str] = (),
     prices: Prices | None = None,
-) -> tuple[InCache, np.ndarray, list[str]]:
-    """Returns the known models on some columns, int64[n], their accuracies, float64[m], and their
-    ids.
+    place: str = "this board",
+) -> Matrix:
+    """Returns the known models on some columns, int64[n], with their groups.
 
-    Accuracies are means of observed and predicted cells: a model may be observed on easy samples
-    only. Models with an id in `without` are left out; None for `prices`: all samples cost the same.
+    Args:
+      matrix: all models.
+      columns: the samples.
+      without: ids of models that are left out.
+      prices: of these samples; None: all cost the same.
+      place: of the matrix, for a message.
+
+    Raises:
+      BadInput: no other model has been observed.
     """
-    names = list(cache.models())
-    others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
-    rows = find_known_rows(cache, others, columns)
+    part, names = matrix.take(None, columns), matrix.models
+    left_out = set(without)
+    others = np.array([row for row, name in enumerate(names) if name not in left_out], np.int64)
+    rows = find_known_rows(part, others)
     if not len(rows):
         present = [name for name in without if name in set(names)]
         reason = ""
@@ -306,20 +135,66 @@ def read_known(
                 f" ({present[0]!r}) are in the cache."
             )
         raise BadInput(
-            f"{cache.directory}: no other model has been observed; import some models first."
-            f"{reason}"
+            f"{place}: no other model has been observed; import some models first.{reason}"
         )
-    known = InCache(cache, rows, columns)
+    known = part.take(rows, None)
+    known.groups = group_models(known)
     if prices is not None:
         set_prices(known, prices)
-    total_value, cells = (sums.astype(np.float64) for sums in known.row_sums())
-    weighted = known.facts.dataset_weights is not None
-    for i in range(len(rows)) if weighted else np.flatnonzero(cells < len(columns)):
-        row = cache.matrix(rows[i : i + 1], columns, predicted=True)
-        (total_value[i],), (cells[i],) = (
-            known.facts.mean(part(row)) for part in (fill_unknown, is_observed)
-        )
-    return known, total_value / cells, [names[row] for row in rows]
+    return known
+
+
+# two groups are one if at least this fraction of the models of either has duplicates in the other
+DUPLICATE_FRACTION = 0.5
+
+
+def group_models(matrix: Matrix) -> list[str] | None:
+    """Returns each model's group; None if each model is a group of its own.
+
+    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
+    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
+    task is Indep's).
+
+    Args:
+      matrix: has the groups that are stated, "" for a model without one.
+    """
+    stated = matrix.groups or [""] * matrix.shape[0]
+    names = matrix.models or range(matrix.shape[0])
+    own = [group or str(name) for group, name in zip(stated, names, strict=True)]
+    groups = merge_groups(own, matrix.packed_rows())
+    return groups if any(stated) or len(set(groups)) < len(groups) else None
+
+
+def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
+    """Returns each model's group; two groups get one name if one has duplicates of at least half of
+    the other's models.
+
+    Args:
+      groups: of m models.
+      outcomes: a row of each model, equal for duplicates and for them only.
+    """
+    holders: dict[bytes, set[str]] = defaultdict(set)
+    sizes: Counter[str] = Counter()
+    for group, row in zip(groups, outcomes, strict=True):
+        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
+        if group not in sharing:  # equal models of one group count once
+            sharing.add(group)
+            sizes[group] += 1
+    shared = Counter(
+        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
+    )
+    names = {group: group for group in groups}
+
+    def find_first(group: str) -> str:
+        while names[group] != group:
+            group = names[group]
+        return group
+
+    for (first_group, second_group), count in shared.items():
+        if count >= DUPLICATE_FRACTION * min(sizes[first_group], sizes[second_group]):
+            low, high = sorted((find_first(first_group), find_first(second_group)))
+            names[high] = low
+    return [find_first(group) for group in groups]
 
 
 def rank_model(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
@@ -328,10 +203,10 @@ def rank_model(accuracies: np.ndarray, value: float | None, part: Part) -> int |
 
     Args:
       accuracies: float64[m], of the known models.
-      value: accuracy of the model; None if it is unknown.
+      value: accuracy of the model; None or NaN if it is unknown.
       part: says whether lower values are better.
     """
-    if value is None:
+    if value is None or np.isnan(value):
         return None
     sign = -1 if part.lower else 1
     # sums in another order differ in the last digits
@@ -380,9 +255,9 @@ def _number_groups(models: int, groups: Sequence[str] | None) -> tuple[np.ndarra
 
 
 def make_folds(
-    known: KnownModels, random: np.random.Generator, columns: int | None = None
-) -> Iterator[tuple[np.ndarray, InMemory]]:
-    """Yields the values of the models of each fold, [k, n] (see `KnownModels.matrix`), and the
+    known: Matrix, random: np.random.Generator, columns: int | None = None
+) -> Iterator[tuple[np.ndarray, ArrayMatrix]]:
+    """Yields the values of the models of each fold, [k, n] (see `Matrix.matrix`), and the
     other models.
 
     A fold is skipped if nothing is observed of the other models.
@@ -396,9 +271,9 @@ def make_folds(
     if columns and n > columns:
         chosen = np.sort(random.choice(n, columns, replace=False))
         matrix, facts = matrix[:, chosen], facts.take(chosen)
-    whole = InMemory(matrix, known.groups, facts)
+    whole = ArrayMatrix(matrix, known.groups, facts)
     for part in divide_into_folds(len(matrix), known.groups, random):
-        rest = whole.leave_out(part)
+        rest = whole.take(np.setdiff1d(np.arange(len(matrix)), part), None)
         if is_observed(rest.values).any():
             yield matrix[part], rest
 

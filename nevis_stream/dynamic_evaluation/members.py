@@ -140,7 +140,7 @@ def fit(
     """Fits all members.
 
     Args:
-      known: uint8[m0, n] or float[m0, n], see `KnownModels.matrix`; of more than 512 models, 512
+      known: uint8[m0, n] or float[m0, n], see `Matrix.matrix`; of more than 512 models, 512
         are drawn.
       key: a JAX key.
       ctx: compiles, and counts FLOPs.

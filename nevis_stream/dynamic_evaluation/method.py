@@ -20,17 +20,16 @@ from nevis_stream.dynamic_evaluation import known_models
 from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     is_lower,
-    turn,
     turn_estimates,
     turn_oracle,
     turn_upright,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, refuse_former_methods
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples
+from nevis_stream.queries.matrix import Matrix, turn, wrap_matrix
 from nevis_stream.queries.oracle import (
     LIKE_KNOWN,
     NOBODY,
@@ -115,12 +114,12 @@ class ScorePredictor(ABC):
         """
         return False
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets."""
         return {}
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns what is learned from the known models for one budget. From its `errors` of known
         models' means and the `unit` of each, float64[k], if it has them, intervals are learned.
@@ -136,7 +135,7 @@ class ScorePredictor(ABC):
 
     @abstractmethod
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts all cells of m models by their answers and what `fit` and `fit_budget` gave."""
 
@@ -149,7 +148,7 @@ class ScorePredictor(ABC):
         """
         return self
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> ResponsePosterior:
         """Returns the posterior of the fitted predictor, for policies.
 
         Args:
@@ -160,7 +159,7 @@ class ScorePredictor(ABC):
         return ResponsePosterior(known.shape[1])
 
     def compute_errors(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the cross-validation errors of known models' means, float64[k]: true means less
         those predicted without the model and its group. None if this needs new fits; the evaluator
@@ -187,7 +186,7 @@ class Method:
     policy: Policy
     predictor: ScorePredictor
     cross_validated: bool = False
-    fallback: "Callable[[KnownModels], Method] | None" = None
+    fallback: "Callable[[Matrix], Method] | None" = None
     about: str = ""
     alternatives: Sequence[str] = ()
 
@@ -201,7 +200,7 @@ class Method:
         """Whether values may be real scores instead of outcomes."""
         return self.predictor.takes_scores
 
-    def choose_for_known(self, known: KnownModels) -> "Method":
+    def choose_for_known(self, known: Matrix) -> "Method":
         """Returns the method to use with these known models: this one, or its fallback.
 
         Raises:
@@ -217,7 +216,7 @@ class Method:
             )
         return self
 
-    def check(self, budget: int, known: KnownModels) -> None:
+    def check(self, budget: int, known: Matrix) -> None:
         """Raises BadInput if the budget, a number of samples asked of each model, is less than the
         policy needs or more than can be asked.
         """
@@ -231,7 +230,7 @@ class Method:
     @multiply_in_full_precision
     def fit(
         self,
-        known: "np.ndarray | KnownModels",
+        known: "np.ndarray | Matrix",
         groups: Sequence[str] | None = None,
         key: Key = None,
         ctx: Compute | None = None,
@@ -239,12 +238,12 @@ class Method:
         """Learns from the known models, once for all new models.
 
         Args:
-          known: `KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores and NaN.
-          groups: the known models' groups, or None; a `KnownModels` has its own groups.
+          known: `Matrix`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores and NaN.
+          groups: the known models' groups, or None; a `Matrix` has its own groups.
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
-        known = known_models.wrap_known_models(known, groups)
+        known = wrap_matrix(known, groups)
         method, upright = self.choose_for_known(known), turn_upright(known)
         ctx = ctx or make_context()
         with ctx.phase("train"):
@@ -252,7 +251,7 @@ class Method:
             policy = method.fit_policy(predictor, upright, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
-    def fit_policy(self, tree: Tree, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit_policy(self, tree: Tree, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits the policy to the known models, given the tree of the fitted predictor."""
         return self.policy.fit(known, self.predictor.make_posterior(tree, known, ctx), key, ctx)
 
@@ -277,7 +276,7 @@ class Evaluator:
     """
 
     method: Method
-    known: KnownModels
+    known: Matrix
     tree: Tree
     key: Key
     ctx: Compute = field(default_factory=make_context)
@@ -452,6 +451,7 @@ class Evaluator:
             all_correct, all_wrong = ((answers.values == end).all(axis=1) for end in (1, 0))
             high = np.where(all_correct & (high < 1), 1.0, high)
             low = np.where(all_wrong & (low > 0), 0.0, low)
+            mean, low, high = self._bound(answers, np.stack([mean, low, high]))
         own_holds = LIKE_KNOWN if self.method.cross_validated else self.method.predictor.holds_for
         holds_for = prediction.holds_for or [own_holds] * len(mean)
         holds_for = [
@@ -464,6 +464,16 @@ class Evaluator:
             notes=notes,
             others=prediction.others,
         )
+
+    def _bound(self, answers: Responses, means: np.ndarray) -> np.ndarray:
+        """Returns means, [3, m], clipped to what the answers of each model leave for them."""
+        values = samples.make_unknown_cells(self.known.shape[1:], self.known.scores)
+        bounded = []
+        for row, answered, ends in zip(answers.samples, answers.values, means.T, strict=True):
+            own = values.copy()
+            own[row] = answered
+            bounded.append(samples.bound_means(own, ends, self.known.facts))
+        return np.array(bounded).reshape(-1, 3).T
 
     def _predict_cells(self, budget_fit: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
         """Returns the prediction with the answers in its values, and the means, float64[m]."""

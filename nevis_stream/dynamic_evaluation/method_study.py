@@ -25,10 +25,10 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import compute_mean_absolute_error, correlate_ranks
 from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
 from nevis_stream.storage import write_file
@@ -49,7 +49,7 @@ _UNUSUAL = re.compile(r"[^\w.-]+")  # in names of files
 
 
 @dataclass(frozen=True)
-class Matrix:
+class StudiedMatrix:
     """Values to study.
 
     Attributes:
@@ -72,8 +72,8 @@ class Matrix:
         samples: np.ndarray,
         hidden: np.ndarray,
         groups: np.ndarray | None = None,
-    ) -> InMemory:
-        """Returns some models, int64 rows, on some samples, int64 columns, as `KnownModels`; all
+    ) -> ArrayMatrix:
+        """Returns some models, int64 rows, on some samples, int64 columns, as `Matrix`; all
         values on hidden samples, a bool for each column, are unknown. `groups` are those of all
         models, str[m]; None: each model is a group of its own.
         """
@@ -81,10 +81,10 @@ class Matrix:
         values = self.values[np.ix_(models, samples)]
         values[:, hidden] = make_unknown_cells((), values.dtype.kind == "f")
         whole = None if groups is None else groups[models].tolist()
-        return InMemory(values, whole, facts.take(samples))
+        return ArrayMatrix(values, whole, facts.take(samples))
 
     @property
-    def parts(self) -> "list[Matrix]":
+    def parts(self) -> "list[StudiedMatrix]":
         """The matrix alone; or, if its data sets differ in direction or range so that there is no
         mean of all, one matrix for each data set, called NAME-DATASET.
         """
@@ -149,7 +149,7 @@ def choose_answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Models come in order of their holes, fewest first; the number of them with most cells is taken.
 
     Args:
-      values: [m, n] of new models, as in `Matrix`.
+      values: [m, n] of new models, as in `StudiedMatrix`.
 
     Returns: int64 rows and columns, ascending; no columns if nothing is observed.
     """
@@ -170,7 +170,7 @@ def measure_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
 
     Args:
       estimates: of m models on n samples.
-      truth: [m, n] without holes, as in `Matrix`.
+      truth: [m, n] without holes, as in `StudiedMatrix`.
       facts: about the n samples.
     """
     accuracy = facts.mean(truth)
@@ -205,7 +205,7 @@ def measure_dataset_errors(
     return errors if len(errors) > 1 else {}
 
 
-def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.ndarray]:
+def split(matrix: StudiedMatrix, design: StudyDesign, seed: int) -> tuple[ArrayMatrix, np.ndarray]:
     """Returns the known models of a split, and the new models' values, [m, n].
 
     Known models may have unknown cells; new models are restricted to the part that
@@ -236,7 +236,7 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
 
 
 def _divide(
-    matrix: Matrix, design: StudyDesign, seed: int
+    matrix: StudiedMatrix, design: StudyDesign, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the known models, the new ones that are evaluated, and the samples, int64 each."""
     known, new = design.model_split.divide(matrix.models, design.known, seed)
@@ -247,7 +247,7 @@ def _divide(
     return known, new[models], columns
 
 
-def count_evaluated(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
+def count_evaluated(matrix: StudiedMatrix, design: StudyDesign) -> list[tuple[int, int]]:
     """Returns for each split how many new models are evaluated, and on how many samples (those
     that `choose_answerable` chooses). A matrix without holes has one entry for all splits.
     """
@@ -256,7 +256,7 @@ def count_evaluated(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]
     return [(len(new), len(columns)) for _, new, columns in splits]
 
 
-def run_rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
+def run_rows(matrix: StudiedMatrix, design: StudyDesign) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed; `new_per_known` is
     the ratio of the numbers of new and known models.
 
@@ -268,7 +268,7 @@ def run_rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
 
 
 def run_batches(
-    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *row: False
+    matrix: StudiedMatrix, design: StudyDesign, done: Callable[..., bool] = lambda *row: False
 ) -> Iterator[list[dict]]:
     """Yields the rows of each method and seed, one for each budget, as a batch: the first row's
     FLOPs include the fit, so a study that was killed between two budgets computes both again.
@@ -331,7 +331,7 @@ def run_batches(
             yield batch
 
 
-def _choose_method(name: str, known: InMemory, models: int, budget: int, seed: int) -> str:
+def _choose_method(name: str, known: ArrayMatrix, models: int, budget: int, seed: int) -> str:
     """Returns the name of the method to use: this one, or the one that `add-model` chooses."""
     if name != methods.DEFAULT:
         return name
@@ -360,7 +360,9 @@ def read(record: StudyRecord) -> list[dict]:
     return [{name: row[name] for name in COLUMNS} for row in record.rows()]
 
 
-def run(matrices: Iterable[Matrix], design: StudyDesign, record: StudyRecord) -> Iterator[dict]:
+def run(
+    matrices: Iterable[StudiedMatrix], design: StudyDesign, record: StudyRecord
+) -> Iterator[dict]:
     """Runs what a study lacks, and yields the rows of each batch (see `run_batches`) after they are
     on record.
     """

@@ -15,7 +15,6 @@ from nevis_stream.dynamic_evaluation.bounds import (
     PublishedPredictor,
     SingleOrderFloor,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProcess
 from nevis_stream.dynamic_evaluation.policies import anchors, sequential
@@ -45,6 +44,7 @@ from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL
 
 POLICIES: Mapping[str, Policy] = {
@@ -276,7 +276,7 @@ def make_pair(text: str) -> Method:
     )
 
 
-def choose_stratified(known: KnownModels) -> Method:
+def choose_stratified(known: Matrix) -> Method:
     """Returns the method that estimates by the mean of one sample per stratum, for outcomes or for
     scores, whichever the known models have.
     """
@@ -376,7 +376,7 @@ def check_several_metrics(method: Method) -> None:
         )
 
 
-def count_affordable(name: str, known: KnownModels) -> int:
+def count_affordable(name: str, known: Matrix) -> int:
     """Returns how many samples of a new model a method asks for the budget in `known.facts.prices`.
 
     Raises:

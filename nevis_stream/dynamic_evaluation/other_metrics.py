@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.board import Board, check_board
 from nevis_stream.dynamic_evaluation.evaluation import scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache import entries
 from nevis_stream.evaluation_cache.facts import METRIC
+from nevis_stream.queries.board import Board, check_board
 from nevis_stream.queries.oracle import Estimate, numbers_of_each
 
 
@@ -53,12 +52,17 @@ def estimate_metric(
         raise BadInput("another metric is estimated for a budget that is a number of samples.")
     if not session.has_ended(track.model) or int(track.answered.sum()) < settings.budget:
         raise BadInput(f"{track.model}: {settings.budget:,} answers are needed first.")
-    if set(board.cache.samples()) != set(session.ids):
+    if set(board.ids) != set(session.ids):
         raise BadInput("the board of the other metric has other samples than the session.")
     method = methods.get_within_budget(settings.method)
     methods.check_several_metrics(method.choose_for_known(session.fitted.known))
     fitted = FittedBoard(
-        board.cache, settings.method, settings.budget, settings.seed, samples=session.ids
+        board,
+        settings.method,
+        settings.budget,
+        settings.seed,
+        samples=session.ids,
+        kept=False,
     )
     methods.check_several_metrics(method.choose_for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
@@ -67,7 +71,7 @@ def estimate_metric(
         raise BadInput(f"{', '.join(how)}: of a file; values by sample are in the board's units.")
     if not isinstance(answers, Mapping):
         reading = {"metrics": _list_metrics(board)} | how
-        told = read_told_answers(board.cache, settings.models, Path(answers), track.model, reading)
+        told = read_told_answers(board, settings.models, Path(answers), track.model, reading)
         answers = told.answers.get(track.model, {})
     texts = {str(sample): value for sample, value in answers.items()}
     if lost := [sample for sample in ids if sample not in texts]:
@@ -75,20 +79,19 @@ def estimate_metric(
             f"no value of the other metric on {plural(len(lost), 'sample')} that was asked, for"
             f" example {lost[0]!r}."
         )
-    (part,) = board.cache.facts().parts
+    (part,) = board.facts.parts
     low, high = (np.full(len(ids), end) for end in (part.low, part.high))
     values = numbers_of_each([texts[sample] for sample in ids], len(ids))
-    values = scale_values(values, ids, low, high, board.cache.scores)
+    values = scale_values(values, ids, low, high, board.matrix.scores)
     if np.isnan(values).any():
         raise BadInput(
             f"the other metric has no number on {ids[int(np.isnan(values).argmax())]!r}."
         )
-    values = values.astype(np.float32 if board.cache.scores else np.uint8)
+    values = values.astype(np.float32 if board.matrix.scores else np.uint8)
     return fitted.estimate(query, values, track.failed, True, beside=(session.fitted, told_values))
 
 
 def _list_metrics(board: Board) -> list[str]:
     """Returns the names of the metrics that a board's samples name."""
-    with board.cache.index.reading() as db:
-        named = {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)}
+    named = {str(each.get(METRIC) or "") for each in board.describe_samples()}
     return sorted(named - {""})

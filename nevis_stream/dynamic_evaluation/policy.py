@@ -17,13 +17,12 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.estimation.allotment import allot
-from nevis_stream.evaluation_cache.exchange import TooFewAnswers
-from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses
+from nevis_stream.queries.matrix import Matrix
+from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, TooFewAnswers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
     SampleFacts,
@@ -135,7 +134,7 @@ class Policy(ABC):
         """
         raise BadInput(f"{type(self).__name__}: chooses samples regardless of their price.")
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets.
 
         Args:
@@ -205,7 +204,7 @@ class Random(Policy):
         self.shared = shared
         self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the predictor's order, if it has one; the draws are positions in it."""
         return {"order": None if posterior.rank is None else posterior.rank.order}
 
@@ -232,7 +231,7 @@ class Strata(Policy):
         """Returns the number of strata."""
         return int(allot(prices, 1).counts.sum())
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so; where they differ in price, each
         class of prices on its own.
         """
@@ -263,7 +262,7 @@ class Uniform(Policy):
     about = "a uniform grid on the order of the samples from easy to hard"
     representative = True
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so."""
         return {"order": (posterior.rank or rank_samples(known, ctx)).order}
 
@@ -299,7 +298,7 @@ class Datasets(Policy):
         """Returns the number of data sets: each needs a sample, or its mean would be left out."""
         return 1 if facts.dataset is None else len(set(facts.dataset.tolist()))
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Notes which data set each sample belongs to."""
         self.check(known.facts)
         return {"dataset": np.unique(np.asarray(known.facts.dataset), return_inverse=True)[1]}
@@ -360,7 +359,7 @@ class Substitutes:
         asked.
     """
 
-    def __init__(self, known: KnownModels, askable: np.ndarray):
+    def __init__(self, known: Matrix, askable: np.ndarray):
         self._known, self._free = known, askable.copy()
         self._without = (~askable).sum(axis=1)
         self.counts = np.zeros(len(askable), np.int64)

@@ -13,8 +13,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_counted
 from nevis_stream.cost.meter import format_engineering, total
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import answer_zeros
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
@@ -58,29 +58,29 @@ def _make_result(shaped: jax.ShapeDtypeStruct, asked: np.ndarray) -> np.ndarray:
 
 
 class Blank:
-    """`KnownModels` that are wrong on every sample, so that no values are read.
+    """`Matrix` that are wrong on every sample, so that no values are read.
 
     Args:
       known: the models whose shape, groups and kind of values they have.
     """
 
-    def __init__(self, known: KnownModels):
+    def __init__(self, known: Matrix):
         self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
         self.facts = SampleFacts(known.shape[1])
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`."""
+        """See `Matrix`."""
         models, n = self.shape[0] if models is None else len(models), self.shape[1]
         return np.zeros(n), np.full(n, models)
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `KnownModels`."""
+        """See `Matrix`."""
         return np.zeros(self.shape[0]), np.full(self.shape[0], self.shape[1])
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
-        """See `KnownModels`."""
+        """See `Matrix`."""
         rows, columns = (
             size if chosen is None else len(chosen)
             for size, chosen in zip(self.shape, (models, samples), strict=True)
@@ -90,7 +90,7 @@ class Blank:
 
 def predict_cost(
     method: Method,
-    known: KnownModels,
+    known: Matrix,
     models: int,
     budget: int,
     tree: Tree | None = None,
@@ -119,7 +119,7 @@ def predict_cost(
     return total(ctx.meter.counts())
 
 
-def choose_cheap(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
+def choose_cheap(most_flops: float, known: Matrix, models: int, budget: int) -> str:
     """Returns the name of the best of a few cheap methods that computes fewer FLOPs than a limit;
     "" if none does. Other arguments as of `predict_cost`.
     """
@@ -133,7 +133,7 @@ def choose_cheap(most_flops: float, known: KnownModels, models: int, budget: int
 
 def describe_cost_warning(
     method: Method,
-    known: KnownModels,
+    known: Matrix,
     flops_each: Sequence[float],
     budget: int,
     tree: Tree | None,

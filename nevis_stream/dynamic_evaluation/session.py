@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
-from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, check_board, convert_budget
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
@@ -51,12 +50,12 @@ from nevis_stream.dynamic_evaluation.session_start import (
 )
 from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, Verdict, decide_models
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.exchange import TooFewAnswers
+from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
 from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query
+from nevis_stream.queries.board import Board, PricesGiven, check_board, convert_budget
+from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, TooFewAnswers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.session_log import SessionLog
@@ -154,6 +153,11 @@ class Session:
         return session
 
     @cached_property
+    def board(self) -> Board:
+        """The copy of the board; a damaged one is refused."""
+        return make_cache_board(self.cache)
+
+    @cached_property
     def facts(self) -> SampleFacts:
         """Facts about the samples."""
         return self.cache.facts()
@@ -176,7 +180,7 @@ class Session:
     def fitted(self) -> FittedBoard:
         """The known models with the fitted method."""
         of = self.settings
-        return FittedBoard(self.cache, of.method, of.budget, of.seed, self._prices)
+        return FittedBoard(self.board, of.method, of.budget, of.seed, self._prices)
 
     @cached_property
     def _prices(self) -> Prices | None:
@@ -225,7 +229,7 @@ class Session:
     @cached_property
     def stopping(self) -> Stopping:
         """When it ends."""
-        return Stopping(self.settings, self.cache, self.facts, lambda: self.fitted)
+        return Stopping(self.settings, self.board, self.facts, lambda: self.fitted)
 
     def ask(
         self, count: int | None = None, model: str | None = None, *, worker: str = ""
@@ -497,7 +501,7 @@ def _open_board(directory: Path, digest: str) -> EvaluationCache:
     """Returns a session's copy of the board; a damaged one, or another one, is refused."""
     cache = EvaluationCache(directory)
     refuse_damage(cache)
-    if digest_board(cache) != digest:
+    if digest_board(make_cache_board(cache)) != digest:
         raise BadInput(
             f"{directory}: is not the board that the session began with, so its answers do not"
             " belong to it. Put a copy of that board back, or begin a new session."

@@ -6,16 +6,18 @@ A session rests on its own copy of the known models' values, so that nothing cha
 they are.
 """
 
+import contextlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import check_can_be_priced, fit_method
-from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, copy_board, digest_board
+from nevis_stream.dynamic_evaluation.fits import FOLDER, Fits
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
 from nevis_stream.dynamic_evaluation.known_models import read_known
+from nevis_stream.dynamic_evaluation.new_models import check_can_be_priced, fit_method
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     ROUNDS,
@@ -34,9 +36,10 @@ from nevis_stream.dynamic_evaluation.stopping import (
     warn_if_late,
 )
 from nevis_stream.errors import BadInput, NevisStreamError
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
 from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.progress import Progress
+from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import MessageTerms, SessionLog
@@ -47,9 +50,24 @@ from nevis_stream.storage.record import as_lines
 SOURCE = "source.json"
 
 
-def write_source(directory: Path, cache: EvaluationCache) -> None:
+def copy_board(board: Board, directory: Path) -> EvaluationCache:
+    """Copies a board's values and its stored fits to a cache in a directory; a whole copy that a
+    killed start has left there is kept, with what was fitted.
+    """
+    with contextlib.suppress(NevisStreamError):
+        cache = EvaluationCache(directory)
+        if digest_board(make_cache_board(cache)) == digest_board(board):
+            return cache
+    shutil.rmtree(directory, ignore_errors=True)
+    board.write(directory)
+    if board.directory is not None and (board.directory / FOLDER).is_dir():
+        shutil.copytree(board.directory / FOLDER, directory / FOLDER, dirs_exist_ok=True)
+    return EvaluationCache(directory)
+
+
+def write_source(directory: Path, cache: Path) -> None:
     """Writes from which cache the board of a session is copied."""
-    path = os.path.abspath(cache.directory)
+    path = os.path.abspath(cache)
     write_file(directory / SOURCE, as_lines({"cache": path}).encode())
 
 
@@ -120,11 +138,11 @@ def begin(
     cache of compiled programs.
     """
     _check_names(models, board.models)
-    method = choose_session_method(board.cache, method, rule, len(models))
+    method = choose_session_method(board, method, rule, len(models))
     if rule.budget is None and not rule.by_interval:
         raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
     samples, prices = board.shape[1], None
-    board_key = digest_board(board.cache)
+    board_key = digest_board(board)
     if isinstance(rule.budget, Prices):
         if rule.by_interval:
             raise BadInput(
@@ -176,15 +194,15 @@ def begin(
     def prepare() -> None:
         nonlocal fitted
         progress.stage("copying the board")
-        cache = copy_board(board.cache, directory / BOARD)
-        if not board.temporary:
-            write_source(directory, board.cache)
+        copy = make_cache_board(copy_board(board, directory / BOARD))
+        if board.directory is not None:
+            write_source(directory, board.directory)
         if prices is not None:
-            write_prices(directory, prices, cache.samples())
-        name, reason, _ = fit_method(
-            cache, budget, method, seed=seed, prices=prices, progress=progress
-        )
-        fitted = FittedBoard(cache, name, budget, seed, prices)
+            write_prices(directory, prices, copy.ids)
+        known = read_known(copy.matrix, copy.facts.parts[0].columns, prices=prices)
+        fits = Fits(copy.directory)
+        name, reason, _ = fit_method(known, fits, budget, method, seed=seed, progress=progress)
+        fitted = FittedBoard(copy, name, budget, seed, prices)
         if rule.by_interval:
             check_draws(name, END)  # all that it asks is drawn at once: nothing is compiled
             if rule.until is not None and budget == samples:
@@ -201,9 +219,9 @@ def begin(
 
 def _count_affordable(board: Board, method: str, prices: Prices) -> int:
     """Returns how many samples of each model a method asks for a budget in prices."""
-    facts = board.cache.facts()
+    facts = board.facts
     check_can_be_priced(facts)
-    known, _, _ = read_known(board.cache, facts.parts[0].columns, prices=prices)
+    known = read_known(board.matrix, facts.parts[0].columns, prices=prices)
     return methods.count_affordable(method, known)
 
 

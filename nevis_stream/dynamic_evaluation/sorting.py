@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.samples import UNKNOWN, sum_columns
 
 ALL = 1 << 29  # what `Rank.compute_cdf` returns for all models: two of them are an int32
@@ -131,7 +130,7 @@ BY = ("sum", "confidence", "recursive")
 
 
 def sort(
-    known: EvaluationCache | KnownModels | np.ndarray,
+    known: Matrix | np.ndarray,
     by: str = "sum",
     depth: int = 2,
     ties: np.ndarray | None = None,
@@ -139,7 +138,7 @@ def sort(
     """Ranks samples from easy to hard.
 
     Args:
-      known: an `EvaluationCache` (its observed cells), or a `KnownModels`; or
+      known: a `Matrix`, or an `EvaluationCache` (its observed cells); or
         uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n], confidences of the true
         class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
@@ -176,8 +175,8 @@ def sort(
     return refine(known, rank, depth) if by == "recursive" else rank
 
 
-def rank_samples(known: KnownModels, ctx: Compute, by: str = "sum") -> Rank:
-    """Returns the rank of known models (a `KnownModels`), and counts the FLOPs of `sort`."""
+def rank_samples(known: Matrix, ctx: Compute, by: str = "sum") -> Rank:
+    """Returns the rank of known models (a `Matrix`), and counts the FLOPs of `sort`."""
     models, n = known.shape
     ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())
     return sort(known, by)

@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, 
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, compute_confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide, share_answers
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import Prices, format_amount
 from nevis_stream.queries.samples import SampleFacts, is_observed, place_centres
@@ -195,9 +195,7 @@ def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
         )
 
 
-def choose_session_method(
-    cache: EvaluationCache, method: str | None, rule: Rule, models: int
-) -> str | None:
+def choose_session_method(board: Board, method: str | None, rule: Rule, models: int) -> str | None:
     """Checks the rule of a session of so many models, and returns its method, None if it is to be
     chosen by cross-validation.
 
@@ -221,7 +219,7 @@ def choose_session_method(
     methods.get_within_budget(method)
     check_draws(method, END)
     if better_than is not None:
-        compute_known_mean(cache, better_than)
+        compute_known_mean(board, better_than)
     return method
 
 
@@ -239,15 +237,16 @@ def check_draws(method: str, lacking: str) -> None:
         )
 
 
-def compute_known_mean(cache: EvaluationCache, model: str) -> float:
+def compute_known_mean(board: Board, model: str) -> float:
     """Returns the mean of a known model over all samples, in the units of the board.
 
     Raises:
       BadInput: there is no such model, or it has no value on some sample.
     """
-    if model not in cache.models():
-        raise BadInput(f"until_better_than: {unknown('model', model, cache.models())}")
-    values, facts = cache.matrix([model]), cache.facts()
+    if model not in board.models:
+        raise BadInput(f"until_better_than: {unknown('model', model, board.models)}")
+    row = np.array([board.models.index(model)])
+    values, facts = board.matrix.matrix(row), board.facts
     if lacking := int((~is_observed(values)).sum()):
         raise BadInput(
             f"until_better_than: model {model!r} has no value on {lacking:,} of the"
@@ -316,7 +315,7 @@ class Stopping:
 
     Args:
       settings: of the session.
-      cache: the copy of its board.
+      board: the copy of its board.
       facts: about the samples.
       fitted: returns the known models with the fitted method.
     """
@@ -324,11 +323,11 @@ class Stopping:
     def __init__(
         self,
         settings: EvaluationSettings,
-        cache: EvaluationCache,
+        board: Board,
         facts: SampleFacts,
         fitted: Callable[[], FittedBoard],
     ):
-        self._settings, self._cache, self._facts, self._fitted = settings, cache, facts, fitted
+        self._settings, self._board, self._facts, self._fitted = settings, board, facts, fitted
         self._last: tuple[Any, tuple[np.ndarray, np.ndarray]] | None = None
         self._predictions: dict[tuple[bytes, bytes], np.ndarray] = {}
 
@@ -339,7 +338,7 @@ class Stopping:
 
     def population(self, population: str, clusters: ClustersGiven) -> Population | None:
         """Returns what `read_population` does; BadInput if the session ends by its interval."""
-        drawn_from = read_population(self._cache, population, clusters)
+        drawn_from = read_population(self._board, population, clusters)
         if drawn_from is not None and self.by_interval:
             raise BadInput(
                 f"population={population}: this session ends by an interval of the mean over these"
@@ -376,7 +375,9 @@ class Stopping:
                     target = self._settings.until / (part.high - part.low) / 2
                 if not isinstance(methods.get(self._settings.method).predictor, Mean):
                     assistance = predict_drawn(track, facts, self._predict)
-            ends = compute_anytime_intervals(track, facts, self._cache.scores, target, assistance)
+            ends = compute_anytime_intervals(
+                track, facts, self._board.matrix.scores, target, assistance
+            )
             self._last = known, ends
         return self._last[1]
 
@@ -386,7 +387,7 @@ class Stopping:
         if key not in self._predictions:
             fitted = self._fitted()
             if len(columns):
-                answers = values.astype(np.float32 if self._cache.scores else np.uint8)
+                answers = values.astype(np.float32 if self._board.matrix.scores else np.uint8)
                 found = fitted.predict(Query(columns[None]), answers)
             else:
                 total, seen = fitted.known.column_sums()
@@ -397,7 +398,7 @@ class Stopping:
     @cached_property
     def _known_mean(self) -> float:
         """The mean of the model that new ones are compared with."""
-        return compute_known_mean(self._cache, str(self._settings.until_better_than))
+        return compute_known_mean(self._board, str(self._settings.until_better_than))
 
     def __str__(self) -> str:
         """Returns the rule as a sentence without its subject."""

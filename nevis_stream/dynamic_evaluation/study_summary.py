@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, count_evaluated
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, count_evaluated
 from nevis_stream.errors import plural
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage import write_file
@@ -25,7 +25,7 @@ NOT_ADVISED = ("published", "single_order_floor", "oracle_accuracy_prefix")
 
 
 def summarise(
-    matrices: Sequence[Matrix], design: StudyDesign, rows: pd.DataFrame
+    matrices: Sequence[StudiedMatrix], design: StudyDesign, rows: pd.DataFrame
 ) -> dict[str, Any]:
     """Returns the summary of a study.
 
@@ -65,7 +65,9 @@ def _name_pair(name: str) -> list[str]:
     return [policy if base == name else methods.GUARDED + policy, predictor]
 
 
-def _summarise_matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
+def _summarise_matrix(
+    matrix: StudiedMatrix, design: StudyDesign, rows: pd.DataFrame
+) -> dict[str, Any]:
     known, new = design.model_split.divide(matrix.models, design.known, 0)
     is_drawn = design.model_split.is_drawn
     new_models = min(len(new), design.new or len(new))

@@ -9,10 +9,9 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.exchange import read_for_cache
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
+from nevis_stream.queries.board import Board
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage.reading import explain_absence, read_json
 from nevis_stream.storage.tables import read_rows, read_table, shorten
@@ -43,7 +42,7 @@ class ToldAnswers:
 
 
 def read_told_answers(
-    board: EvaluationCache,
+    board: Board,
     names: Sequence[str],
     path: Path,
     model: str | None = None,
@@ -86,7 +85,7 @@ def read_told_answers(
 
 def _choose_models(
     found: Mapping[str | None, Mapping[str, Any]],
-    board: EvaluationCache,
+    board: Board,
     names: Sequence[str],
     model: str | None,
     path: Path,
@@ -108,7 +107,7 @@ def _choose_models(
         lines = [f"left out: the answers of {others}"] if named[1:] else []
         return {model: found[model]}, lines
     if len(named) == 1 and named[0] not in names and only is not None:
-        if model is None and named[0] in board.models():
+        if model is None and named[0] in board.models:
             raise BadInput(
                 f"{path}: has answers of {named[0]!r}, a known model of the board; if they are"
                 f" those of {only!r}, give --model={only}."
@@ -125,18 +124,18 @@ def _choose_models(
 
 
 def _read_table_answers(
-    board: EvaluationCache, path: Path, reading: Mapping[str, Any]
+    board: Board, path: Path, reading: Mapping[str, Any]
 ) -> tuple[dict[str | None, dict[str, Any]], list[str]]:
     """Returns the answers by model in what `read_board` reads, and lines for people."""
     try:
         # each round of a session leaves a log
-        table = read_for_cache(board, path, **{"every_log": True, **reading})
+        table = board.read_answers(path, **{"every_log": True, **reading})
     except BadInput as error:
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None
         raise
-    low, high = sample_ranges(board.facts())
-    columns = {sample: column for column, sample in enumerate(board.samples())}
+    low, high = sample_ranges(board.facts)
+    columns = {sample: column for column, sample in enumerate(board.ids)}
     found: dict[str | None, dict[str, Any]] = {}
     for name, values in zip(table.models, table.values, strict=True):
         of_model = found[name] = {}
@@ -160,11 +159,11 @@ def _has_answer_columns(path: Path) -> bool:
 
 
 def _read_csv_answers(
-    board: EvaluationCache, path: Path
+    board: Board, path: Path
 ) -> tuple[dict[str | None, dict[str, Any]], dict[str, str]]:
     """Returns the answers by model, and where the answer to each sample stands."""
     table = read_table(path, str(path), _COLUMNS, ["model"])
-    truths = {} if board.scores else _TRUTHS
+    truths = {} if board.matrix.scores else _TRUTHS
     found: dict[str | None, dict[str, Any]] = {}
     places: dict[str, str] = {}
     for line, cells in table.records():
@@ -196,7 +195,7 @@ def _read_csv_answers(
     return found or {None: {}}, places
 
 
-def _read_json_answers(board: EvaluationCache, path: Path) -> dict[str | None, dict[str, Any]]:
+def _read_json_answers(board: Board, path: Path) -> dict[str | None, dict[str, Any]]:
     """Returns the answers by model."""
     try:
         content = read_json(path)
@@ -207,7 +206,7 @@ def _read_json_answers(board: EvaluationCache, path: Path) -> dict[str | None, d
     if content and all(isinstance(each, dict) for each in content.values()):
         return content
     for sample, value in content.items():
-        of_scores = isinstance(value, bool) and board.scores
+        of_scores = isinstance(value, bool) and board.matrix.scores
         if of_scores or isinstance(value, str | list | dict):
             raise BadInput(
                 f"{path}: the value of {sample!r} is no number; where the model gave no answer,"

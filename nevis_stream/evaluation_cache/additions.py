@@ -1,15 +1,17 @@
 """The record of additions to a cache, one line for each in `additions.jsonl` of its directory."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.evaluation_cache import records
 from nevis_stream.evaluation_cache.index import INDEX, Index
-from nevis_stream.queries.oracle import HOLDS_FOR
+from nevis_stream.queries.oracle import HOLDS_FOR, SAMPLES, Estimate
 from nevis_stream.queries.prices import UNITS, Spending
+from nevis_stream.queries.samples import Part
 from nevis_stream.storage import write_file
 from nevis_stream.storage.record import (
     Record,
@@ -33,6 +35,20 @@ Unit = Annotated[str, check_choice("unit", UNITS)] | None
 Amount = Annotated[float, number(0, 1e36)] | None
 
 HoldsFor = Annotated[str, check_choice("holds_for", HOLDS_FOR)] | None
+
+
+class AddedModel(Protocol):
+    """What a record of a new model is made of; see `dynamic_evaluation.new_models.NewModel`."""
+
+    name: str
+    part: Part
+    estimate: Estimate
+    ranks: tuple[int | None, int | None, int | None]
+    made_by: Mapping[str, Any]
+    fit: str
+    choice: str | None
+    known: int
+    costs: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +131,43 @@ class Addition(Record):
     saved: Amount = None
     population: Annotated[str, check_string] | None = None
 
+    @classmethod
+    def of(cls, model: "AddedModel") -> "Addition":
+        """Returns the record of a new model."""
+        estimate, part = model.estimate, model.part
+        value, low, high, *other = (
+            None if math.isnan(mean) else float(mean)
+            for mean in (
+                *(estimate.value, estimate.low, estimate.high),
+                *(estimate.other or (math.nan,) * 3),
+            )
+        )
+        spending = estimate.spending
+        return cls(
+            kind="model",
+            name=model.name,
+            **model.made_by,
+            models=model.known,
+            samples=len(part.columns),
+            asked=estimate.observed,
+            accuracy=value,
+            low=low,
+            high=high,
+            **dict(zip(("rank", "rank_low", "rank_high"), model.ranks, strict=True)),
+            reason=estimate.reason or None,
+            fit=model.fit,
+            choice=model.choice,
+            dataset=part.name or None,
+            lower=part.lower or None,
+            failed=estimate.failed or None,
+            holds_for=estimate.holds_for,
+            note=estimate.note or None,
+            **dict(zip(("other", "other_low", "other_high"), other, strict=True)),
+            **({} if spending is None else _describe_spending(spending)),
+            population=None if estimate.mean_over == SAMPLES else estimate.mean_over,
+            **model.costs,
+        )
+
     @property
     def spending(self) -> Spending | None:
         """What its samples cost; None if the budget was a number of samples."""
@@ -125,6 +178,12 @@ class Addition(Record):
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():
             raise ValueError(f"name is {self.name!r}, not a number of samples")
+
+
+def _describe_spending(spending: Spending) -> dict[str, Any]:
+    """Returns the entries of a record for a budget in prices of samples."""
+    entries = vars(spending).copy()
+    return entries | {"priced_budget": entries.pop("budget")}
 
 
 _FIELDS = {field.name for field in fields(Addition)}

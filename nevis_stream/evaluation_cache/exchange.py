@@ -14,7 +14,6 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import (
-    EvaluationCache,
     cells,
     entries,
     facts,
@@ -22,7 +21,7 @@ from nevis_stream.evaluation_cache import (
     integrity,
     records,
 )
-from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
+from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
 from nevis_stream.evaluation_cache.files import ValueTable, format_source, read_values
 from nevis_stream.evaluation_cache.identity import TASKS, count_missing, merge_tasks
@@ -31,20 +30,13 @@ from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import (
-    MOST_WITHOUT_ANSWER,
     Cost,
-    Oracle,
     Query,
     Responses,
-    ask_checked,
 )
 from nevis_stream.queries.samples import (
     UNKNOWN,
-    SampleFacts,
-    fill_unknown,
     is_observed,
-    make_unknown_cells,
-    with_all_labels,
 )
 from nevis_stream.storage import write_file
 
@@ -79,16 +71,28 @@ def import_file(
     progress.stage("read")
     table = read_values(path, threshold, value_range, **how)
     path = Path(format_source(path))
-    vectors = table.features
     if features is not None:
         vectors, lines = features(table.samples)
-        table = dataclasses.replace(table, remarks=(*table.remarks, *lines))
+        table = dataclasses.replace(table, remarks=(*table.remarks, *lines), features=vectors)
     progress.stage(f"write {len(table.models)} models × {len(table.samples):,} samples")
+    return write_table(cache, table, path.name, threshold, dataset_weights)
+
+
+def write_table(
+    cache: EvaluationCache | Path,
+    table: ValueTable,
+    file: str,
+    threshold: float | None = None,
+    dataset_weights: Mapping[str, float] | None = None,
+) -> ValueTable:
+    """Adds values that were read from a file of this name to a cache; other arguments, result and
+    errors as of `import_file`.
+    """
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     with cache.index.reading() as db:
         table = _rescale(db, table)
     provenances = table.sample_provenance or [{}] * len(table.samples)
-    origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
+    origin = {"file": file} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
             table = _match_cache(db, table)
@@ -114,12 +118,12 @@ def import_file(
             cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
                 cells.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
-            if vectors is not None:
+            if (vectors := table.features) is not None:
                 has_features = ~np.isnan(vectors).any(axis=1)
                 cells.write_features(db, cache.cells, columns[has_features], vectors[has_features])
-            records.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
+            records.add_imports(db, [Imported(file, table.remarks, table.left_out)])
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise BadInput(f"{file}: {error}") from None
     return table
 
 
@@ -135,11 +139,11 @@ def _match_cache(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     places = dict(zip(names, map(table.format_place, table.samples), strict=True))
     missing = entries.compare_samples(db, names, provenances, places.__getitem__)
     table = dataclasses.replace(table, samples=names)
-    table, lines = _match_rows(table, entries.read_models(db))
+    table, lines = match_rows(table, entries.read_models(db))
     return dataclasses.replace(table, remarks=(*table.remarks, *lines, *count_missing(missing)))
 
 
-def _match_rows(
+def match_rows(
     table: ValueTable, stored: Mapping[str, Mapping[str, Any]]
 ) -> tuple[ValueTable, list[str]]:
     """Returns a table with the names that its models have in a cache, and lines for people. Rows of
@@ -242,21 +246,51 @@ def read_for_cache(cache: EvaluationCache, path: str | Path, **how: Any) -> Valu
         direction, range or content of a sample differ.
     """
     table = read_values(path, **how)
-    scores = cache.scores
-    if table.values.dtype != np.uint8 and not scores:
-        raise BadInput(
-            f"{path}: has real-valued scores, but {cache.directory} has outcomes. Import both into"
-            " a new cache, with --threshold to turn scores into outcomes."
-        )
+    check_kind(table, cache.scores, path, str(cache.directory))
     try:
         with cache.index.reading() as db:
             table = _match_cache(db, _rescale(db, table))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    if not scores or table.values.dtype != np.uint8:
-        return table
-    values = np.where(table.values == UNKNOWN, np.nan, table.values).astype(np.float32)
-    return dataclasses.replace(table, values=values)
+    return table.as_scores() if cache.scores else table
+
+
+def check_kind(table: ValueTable, scores: bool, path: str | Path, known: str) -> None:
+    """Refuses scores that are to stand beside outcomes.
+
+    Args:
+      table: of the file at `path`.
+      scores: whether the known values are scores.
+      known: where these are, for the message.
+    """
+    if table.values.dtype != np.uint8 and not scores:
+        raise BadInput(
+            f"{path}: has real-valued scores, but {known} has outcomes. Import both into"
+            " a new cache, with --threshold to turn scores into outcomes."
+        )
+
+
+def read_beside(known: ValueTable, path: str | Path, **how: Any) -> ValueTable:
+    """Reads a file whose values are to answer for new models of a table; as `read_for_cache`."""
+    table = read_values(path, **how)
+    scores = known.values.dtype != np.uint8
+    check_kind(table, scores, path, "the board")
+    stated = known.sample_provenance or [{}] * len(known.samples)
+    given = table.sample_provenance or [{}] * len(table.samples)
+    metrics = [str(each.get(facts.METRIC) or "") for each in stated]
+    names = identity.match_names(
+        table.samples, given, dict(zip(known.samples, metrics, strict=True))
+    )
+    place = {name: column for column, name in enumerate(known.samples)}
+    columns = np.array([place.get(name, -1) for name in names], np.int64)
+    hashes = {column: str(each.get(facts.HASH) or "") for column, each in enumerate(stated)}
+    batches = [(slice(column, column + 1), each) for column, each in enumerate(stated)]
+    try:
+        identity.compare_samples(names, columns, batches, hashes, given)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    table = dataclasses.replace(table, samples=names)
+    return table.as_scores() if scores else table
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
@@ -354,147 +388,3 @@ class FileOracle:
         confidence = self._table.confidence
         known = None if confidence is None else confidence[self._row][columns][None]
         return Responses(query, self._table.values[self._row][columns][None], Cost(None), known)
-
-
-class TooFewAnswers(Exception):
-    """A model has answered fewer samples than the budget, and either no sample is left to be asked,
-    or the model seems to be out of order; the message says which.
-    """
-
-
-class CachedOracle:
-    """An `Oracle` for one new model: cells that the cache has are read; the others are asked, and
-    added to the cache at once.
-
-    Args:
-      cache: the cache.
-      model: the model's id.
-      columns: int64[n], of the cache's samples that take part.
-      provenance: of the model.
-      oracle: answers for the model.
-      image: of each column (see `samples.SampleFacts`), or None; all columns of an image are asked
-        and kept together.
-      others: int64[k, n], the columns of other metrics of the same prompts, which are asked and
-        kept together with them; a prompt that lacks one of them counts as without an answer.
-
-    Attributes:
-      values: uint8[n] or float32[n], the observed values; 255 or NaN where unknown.
-      other_values: [k, n], those of the other metrics.
-      failed: places among the n samples of those without an answer: they were asked, or would have
-        been asked next.
-      observed_before: number of cells that were observed before.
-      cost: of everything that was asked.
-    """
-
-    def __init__(
-        self,
-        cache: EvaluationCache,
-        model: str,
-        columns: np.ndarray,
-        provenance: dict[str, Any],
-        oracle: Oracle,
-        image: np.ndarray | None = None,
-        others: np.ndarray | None = None,
-    ):
-        self.model, self.cost, self.failed = model, Cost(), set[int]()
-        self._cache, self._provenance, self._oracle = cache, provenance, oracle
-        self._columns, self._scores, self._image = columns, cache.scores, image
-        self._others = np.empty((0, len(columns)), np.int64) if others is None else others
-        self._failures = 0  # in a row
-        self.values = make_unknown_cells((len(columns),), self._scores)
-        self.other_values = make_unknown_cells(self._others.shape, self._scores)
-        self._in_cache = model in cache.models()
-        if self._in_cache:
-            row = cache.matrix([model])[0]
-            self.other_values = row[self._others]
-            whole = is_observed(self.other_values).all(axis=0)
-            self.values = np.where(whole, row[columns], make_unknown_cells((), self._scores))
-        self.observed_before = self.observed
-
-    @property
-    def observed(self) -> int:
-        """Number of observed cells."""
-        return int(np.count_nonzero(is_observed(self.values)))
-
-    def __call__(self, query: Query) -> Responses:
-        """Returns the values on the samples of a query, int64[1, b], unknown where there is no
-        answer, and the cost of those that had to be asked.
-
-        Raises:
-          TooFewAnswers: too many samples in a row have no answer; what was answered is kept.
-        """
-        (samples,), cost = query.samples, Cost()
-        new = samples[~is_observed(self.values[samples])]
-        if len(new):
-            if self._image is not None:
-                new = with_all_labels(new, self._image)
-                new = new[~is_observed(self.values[new])]
-            columns = np.concatenate([self._columns[new], *self._others[:, new]])
-            answers = ask_checked(self._oracle, Query(columns[None]), self._scores)
-            cost, values = answers.cost, answers.values[0]
-            known = is_observed(values)
-            whole = known.reshape(-1, len(new)).all(axis=0)
-            self.failed |= set(new[~whole].tolist())
-            flops_each = {} if cost.flops is None else {FLOPS_PER_SAMPLE: cost.flops / len(columns)}
-            provenance = None if self._in_cache else flops_each | self._provenance
-            confidence = None if answers.confidence is None else answers.confidence[0]
-            if known.any():
-                ids = self._cache.samples(columns)
-                self._cache.append(self.model, ids, values, confidence, provenance=provenance)
-                self._in_cache = True
-            self.values[new[whole]] = values[: len(new)][whole]
-            self.other_values[:, new] = values.reshape(-1, len(new))[1:]
-            self.cost += cost
-            answered_last = np.flatnonzero(whole)
-            self._failures += len(new)
-            if len(answered_last):
-                self._failures = len(new) - 1 - int(answered_last[-1])
-            if self._failures >= MOST_WITHOUT_ANSWER:
-                raise TooFewAnswers(
-                    f"model {self.model!r} had no answer to {MOST_WITHOUT_ANSWER} samples in a row,"
-                    " so it is not asked any more. What it answered is kept; the same command"
-                    " continues."
-                )
-        return Responses(query, self.values[samples][None], cost)
-
-    @property
-    def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache records it, or else the model's given provenance."""
-        facts = self._cache.models()[self.model] if self._in_cache else self._provenance
-        return facts.get(FLOPS_PER_SAMPLE)
-
-
-def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
-    """Returns estimates of a model's mean, [k], clipped to the range that the observed values leave
-    for it; if all values are observed, this is the mean itself.
-
-    Args:
-      values: uint8[n] or float32[n] of the model; 255 or NaN where unknown.
-      means: k estimates.
-      facts: about the samples.
-    """
-    low, high = fill_unknown(values), np.where(is_observed(values), values, 1)
-    least, most = facts.mean(np.stack([low, high]))
-    return np.clip(means, least, most) if least < most else np.full(len(means), least)
-
-
-def find_askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) -> np.ndarray:
-    """Returns on which samples a new model can be asked, or has been observed, bool[n].
-
-    Args:
-      row: the oracle of the model.
-      available: bool[n], where an answer can be had; None: everywhere.
-      budget: number of samples.
-
-    Raises:
-      BadInput: these are fewer than the budget.
-    """
-    if available is None:
-        return np.ones(len(row.values), bool)
-    cells = available | is_observed(row.values)
-    if (count := int(cells.sum())) < budget:
-        raise BadInput(
-            f"model {row.model!r} has values on {count:,} of the cache's {len(cells):,} samples,"
-            f" fewer than the budget of {budget:,}."
-        )
-    return cells

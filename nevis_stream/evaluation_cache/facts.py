@@ -1,14 +1,10 @@
 """Facts about samples and models: what the provenance of samples states (data set, group, metric,
-range of the scores), what files state (features of samples, columns about models), and the groups
-of models: those of one run are one group, and so are runs with copies of each other's models.
+range of the scores), and what files state (features of samples, columns about models).
 """
 
 import dataclasses
-import hashlib
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -288,67 +284,6 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     }
 
 
-# two groups are one if at least this fraction of the models of either has duplicates in the other
-DUPLICATE_FRACTION = 0.5
-
-
-def read_groups(
-    cache: "EvaluationCache", models: Sequence[str], outcomes: Iterable[np.ndarray]
-) -> list[str] | None:
-    """Returns each model's group: its run, or its `group` in an imported file; None if each model
-    is a group of its own.
-
-    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
-    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
-    task is Indep's).
-
-    Args:
-      cache: has the models' provenance.
-      models: m ids.
-      outcomes: of the models, uint8[m, n]; or m rows in any form that is equal for equal models,
-        read one at a time.
-    """
-    provenances = cache.models()
-    facts = [provenances[model] for model in models]
-    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    names = merge_groups(
-        [group or model for group, model in zip(groups, models, strict=True)], outcomes
-    )
-    return names if any(groups) or len(set(names)) < len(names) else None
-
-
 def name_groups(cache: "EvaluationCache") -> str:
     """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
     return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
-
-
-def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns each model's group; two groups get one name if one has duplicates of at least half of
-    the other's models.
-
-    Args:
-      groups: of m models.
-      outcomes: a row of each model, equal for duplicates and for them only.
-    """
-    holders: dict[bytes, set[str]] = defaultdict(set)
-    sizes: Counter[str] = Counter()
-    for group, row in zip(groups, outcomes, strict=True):
-        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
-        if group not in sharing:  # equal models of one group count once
-            sharing.add(group)
-            sizes[group] += 1
-    shared = Counter(
-        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
-    )
-    names = {group: group for group in groups}
-
-    def find_first(group: str) -> str:
-        while names[group] != group:
-            group = names[group]
-        return group
-
-    for (first_group, second_group), count in shared.items():
-        if count >= DUPLICATE_FRACTION * min(sizes[first_group], sizes[second_group]):
-            low, high = sorted((find_first(first_group), find_first(second_group)))
-            names[high] = low
-    return [find_first(group) for group in groups]

@@ -10,6 +10,7 @@ another. A cell is unknown if it is NaN, empty or `imputed`; or 255, in tables o
 is 0 to 1, in npz files unless 255 is in the range.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,6 +94,13 @@ class ValueTable:
         """Returns the place of a sample in the file, for example ", line 3"; "" if unknown."""
         return f", {self.places[sample]}," if sample in self.places else ""
 
+    def as_scores(self) -> "ValueTable":
+        """Returns the table with outcomes as scores."""
+        if self.values.dtype != np.uint8:
+            return self
+        values = np.where(self.values == UNKNOWN, np.nan, self.values).astype(np.float32)
+        return dataclasses.replace(self, values=values)
+
     @property
     def groups(self) -> list[str] | None:
         """Each model's group (checkpoints of one training run are a group), or None if the file has
@@ -164,6 +172,47 @@ def read_values(
                 f"prices of samples in {', '.join(raw.prices)}, for budgets in this unit; a cache"
                 " does not keep them: give it the file as --prices"
             )
+    by_name = kind in _READERS
+    return interpret(path, raw, threshold, ranges, lower_is_better, errors, by_name)
+
+
+def interpret_array(
+    values: np.ndarray,
+    models: list[str],
+    samples: list[str],
+    value_range: ValueRange | Mapping[str, ValueRange] | None = None,
+    lower_is_better: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    errors: str = UNKNOWN_ERRORS,
+    **_: Any,
+) -> ValueTable:
+    """Returns an array, [m, n] of numbers, as a table; other arguments as of `read_values`, of
+    which those about columns of files and logs have no effect.
+    """
+    path = Path("array")
+    provenances: list[list[dict[str, Any]]] = [[{} for _ in ids] for ids in (models, samples)]
+    raw = RawTable(models, samples, values.astype(np.float64), *provenances, has_unknown_code=True)
+    raw = _keep_tasks(path, raw, tasks)
+    return interpret(path, raw, None, Ranges.of(value_range), lower_is_better, errors)
+
+
+def interpret(
+    path: Path,
+    raw: RawTable,
+    threshold: float | None,
+    ranges: Ranges,
+    lower_is_better: Sequence[str],
+    errors: str,
+    by_name: bool = True,
+) -> ValueTable:
+    """Returns what was read from a file, after its ids and values were checked.
+
+    Args:
+      path: of the file, for messages.
+      raw: its content.
+      threshold, ranges, lower_is_better, errors: as of `read_values`.
+      by_name: whether well-known names of metrics say which direction is better.
+    """
     for kind_of_id, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             reason = f"an empty {kind_of_id} id." if ids else f"no {kind_of_id}s."
@@ -173,7 +222,7 @@ def read_values(
         if (name := find_repeat(ids)) is not None:
             raise BadInput(f"{path}: {kind_of_id} {name!r} occurs twice.")
     ranges.check_names(path, raw.sample_provenance)
-    remarks = add_directions(path, raw, lower_is_better, by_name=kind in _READERS)
+    remarks = add_directions(path, raw, lower_is_better, by_name)
     remarks += scale_unbounded(raw, ranges)
     raw.remarks = [*remarks, *raw.remarks]
     return _interpret(path, raw, threshold, ranges, errors)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache import EvaluationCache, cells, entries, records
+from nevis_stream.evaluation_cache import cells, entries, records
+from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.facts import RANGE
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.evaluation_cache.records import Imported

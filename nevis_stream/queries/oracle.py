@@ -18,7 +18,13 @@ import numpy.typing
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.prices import Spending
-from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, make_unknown_cells
+from nevis_stream.queries.samples import (
+    UNKNOWN,
+    Part,
+    check_matrix,
+    is_observed,
+    make_unknown_cells,
+)
 from nevis_stream.user_calls import ReadOnly, explain_refused_write
 
 
@@ -146,6 +152,12 @@ class Responses(ReadOnly):
             if self.confidence is None or later.confidence is None
             else np.hstack([self.confidence, later.confidence]),
         )
+
+
+class TooFewAnswers(Exception):
+    """A model has answered fewer samples than the budget, and either no sample is left to be asked,
+    or the model seems to be out of order; the message says which.
+    """
 
 
 class Oracle(Protocol):
@@ -340,6 +352,15 @@ class Estimate:
     other: tuple[float, float, float] | None = None
     spending: Spending | None = None
     mean_over: str = ""
+
+    def scaled_to(self, part: Part) -> "Estimate":
+        """Returns an estimate from 0 to 1 in the range of the scores of its samples."""
+        value, low, high = (part.unscale(float(x)) for x in (self.value, self.low, self.high))
+        other = None
+        if self.other is not None:
+            first, second, third = (part.unscale(float(x)) for x in self.other)
+            other = first, second, third
+        return dataclasses.replace(self, value=value, low=low, high=high, other=other)
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.

@@ -428,3 +428,17 @@ def at_random(n: int, budget: int, models: int, random: np.random.Generator) -> 
     """
     drawn = [random.choice(n, budget, replace=False, shuffle=False) for _ in range(models)]
     return np.sort(np.asarray(drawn, np.int64).reshape(models, budget), axis=1)
+
+
+def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+    """Returns estimates of a model's mean, [k], clipped to the range that the observed values leave
+    for it; if all values are observed, this is the mean itself.
+
+    Args:
+      values: uint8[n] or float32[n] of the model; 255 or NaN where unknown.
+      means: k estimates.
+      facts: about the samples.
+    """
+    low, high = fill_unknown(values), np.where(is_observed(values), values, 1)
+    least, most = facts.mean(np.stack([low, high]))
+    return np.clip(means, least, most) if least < most else np.full(len(means), least)

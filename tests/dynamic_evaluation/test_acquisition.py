@@ -8,10 +8,10 @@ import pytest
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import methods, response
-from nevis_stream.dynamic_evaluation.known_models import wrap_known_models
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.queries.matrix import wrap_matrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated
 
@@ -29,7 +29,7 @@ def asked(policy, budget):
     """Answers of new models, chosen by the items of the known ones."""
     oracle, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
     posterior = ResponsePosterior(n, items=items())
-    tree = policy.fit(wrap_known_models(KNOWN), posterior, None, CTX)
+    tree = policy.fit(wrap_matrix(KNOWN), posterior, None, CTX)
     plan = policy.plan(tree, posterior, budget, None, CTX)
     answers = policy.ask(plan, oracle, len(NEW), None, CTX)
     assert (oracle.counts == budget).all()

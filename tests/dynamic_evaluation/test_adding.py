@@ -9,14 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from nevis_stream.additions.models import add_models, find_complete_models, fit_to_cache
+from nevis_stream.additions.samples import add_samples
 from nevis_stream.dynamic_evaluation import fits
-from nevis_stream.dynamic_evaluation.adding import (
-    add_models,
-    add_samples,
-    find_complete_models,
-    fit_method,
-)
-from nevis_stream.dynamic_evaluation.known_models import InMemory, find_known
+from nevis_stream.dynamic_evaluation.known_models import find_known
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -24,6 +20,7 @@ from nevis_stream.evaluation_cache.additions import merge_additions, read_additi
 from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.progress import Silent
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from tests.dynamic_evaluation.making import file_asks
@@ -213,7 +210,7 @@ def test_bounds_are_refused_before_anything_is_asked(cache, method):
     with pytest.raises(BadInput, match=message):
         add_samples(cache, ["new"], oracle.asks(oracle.truth.models, of(["new"])), 2, method)
     with pytest.raises(BadInput, match=message):
-        fit_method(cache, 18, method)
+        fit_to_cache(cache, 18, method)
     assert not oracle.asked and cache.shape == (11, N)
 
 
@@ -408,9 +405,9 @@ def test_a_substitute_is_of_the_same_data_set_and_the_nearest_to_the_known_model
     for dataset, expected in ((None, 3), (["a", "a", "b", "b"], 0)):
         facts = SampleFacts(4, dataset=None if dataset is None else np.array(dataset))
         askable = np.array([[True, False, False, True]])
-        replaced = Substitutes(InMemory(known, None, facts), askable)
+        replaced = Substitutes(ArrayMatrix(known, None, facts), askable)
         # sample 1 differs from 0 in two models, from 3 in all three: with 0 free, it is nearest
         assert replaced(Query(np.array([[3, 2]]))).samples.tolist() == [[3, 0]]
-        replaced = Substitutes(InMemory(known, None, facts), askable)
+        replaced = Substitutes(ArrayMatrix(known, None, facts), askable)
         wanted = replaced(Query(np.array([[1 if expected == 0 else 2]]))).samples.tolist()
         assert wanted == [[expected]] and replaced.counts.tolist() == [1]

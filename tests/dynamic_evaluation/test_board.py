@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.additions.models import add_models
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
 from nevis_stream.queries.oracle import Responses
 
@@ -38,7 +39,7 @@ def test_a_file_an_array_and_a_cache_give_the_estimate_of_the_command(tmp_path, 
     boards = [de.read_board(file), de.read_board(tmp_path / "cache")]
     found = [de.evaluate(board, by_name, 20, METHOD) for board in boards]
     found.append(de.evaluate(de.read_board(known), lambda ids: new[ids], 20, METHOD))
-    cache = boards[1].cache
+    cache = EvaluationCache(tmp_path / "cache")
     assert (tmp_path / "before").read_bytes() == cache.index.path.read_bytes()
     assert not (tmp_path / "cache" / "additions.jsonl").exists()
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, run_rows
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, run_rows
 from nevis_stream.dynamic_evaluation.policies.anchors import choose_anchors, describe_by_values
 from nevis_stream.dynamic_evaluation.policy import divide_budget
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order, simulated
@@ -56,7 +56,7 @@ def test_samples_that_no_known_model_has_met_have_the_overall_mean():
     known, new = one_order(30, 200, noise=0.3)[:29], np.ones((1, 200), np.uint8)
     known[:, :100] = 255
     for name in ("sparse_eval", "clusters_values+anchor_weights"):
-        evaluator = methods.get(name).fit(InMemory(known), None, jax.random.key(0))
+        evaluator = methods.get(name).fit(ArrayMatrix(known), None, jax.random.key(0))
         estimates = evaluator.evaluate(MatrixOracle(new), 1, 20, jax.random.key(1))
         unseen = np.delete(np.arange(100), estimates.answers.samples[0] % 100)
         assert estimates.values[0, unseen].min() > 0.2, name
@@ -65,7 +65,7 @@ def test_samples_that_no_known_model_has_met_have_the_overall_mean():
 def test_holes_do_not_describe_a_sample():
     values = one_order(6, 8)
     values[2, 3] = 255
-    vectors = describe_by_values(InMemory(values), None, jax.random.key(0), make_context())
+    vectors = describe_by_values(ArrayMatrix(values), None, jax.random.key(0), make_context())
     seen = np.delete(values[:, 3], 2)
     assert vectors.shape == (8, 6) and np.isclose(vectors[3, 2], seen.mean())
 
@@ -87,7 +87,7 @@ def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
     """A sample stands for its data set's size, so that the mean over many draws is right."""
     new = one_order(1, 300, noise=0.7)
     dataset = np.repeat(["a", "b"], [250, 50])
-    known = InMemory(one_order(8, 300, seed=1), sample_facts=SampleFacts(300, dataset=dataset))
+    known = ArrayMatrix(one_order(8, 300, seed=1), facts=SampleFacts(300, dataset=dataset))
     evaluator = methods.get("datasets+mean").fit(known, None, jax.random.key(0))
     means = [
         evaluator.evaluate(MatrixOracle(new), 1, 20, jax.random.key(seed)).accuracy[0]
@@ -100,13 +100,15 @@ def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
 def test_a_budget_below_the_number_of_data_sets_is_refused_and_left_out_of_studies():
     values = one_order(12, 60)
     facts = SampleFacts(60, dataset=np.repeat(["a", "b", "c"], 20))
-    evaluator = methods.get("datasets+mean").fit(InMemory(values[:8], sample_facts=facts))
+    evaluator = methods.get("datasets+mean").fit(ArrayMatrix(values[:8], facts=facts))
     with pytest.raises(
         BadInput, match="a budget of 2, but at least 3 are needed: one sample of each"
     ):
         evaluator.evaluate(MatrixOracle(values[8:]), 4, 2, jax.random.key(0))
     design = StudyDesign(["datasets+mean"], (2, 3), seeds=1)
-    assert [row["budget"] for row in run_rows(Matrix("m", values, None, facts), design)] == [3]
+    assert [row["budget"] for row in run_rows(StudiedMatrix("m", values, None, facts), design)] == [
+        3
+    ]
 
 
 @pytest.mark.parametrize("policy", ["datasets", "clusters_features"])

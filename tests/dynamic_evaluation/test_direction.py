@@ -4,16 +4,16 @@ import jax
 import numpy as np
 import pytest
 
+from nevis_stream.additions.evaluation_summary import audit, draw_outcomes
+from nevis_stream.additions.models import add_models, find_complete_models, fit_to_cache
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import add_models, find_complete_models, fit_method
-from nevis_stream.dynamic_evaluation.evaluation_summary import audit, draw_outcomes
-from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method_study import Matrix
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import read_values
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks, one_order
@@ -83,7 +83,7 @@ def test_methods_estimate_errors_as_they_estimate_outcomes(name):
     known, new = GOOD[:10], GOOD[10:]
     estimates = []
     for values, truth in ((known, new), (1 - known, 1 - new)):
-        evaluator = methods.get(name).fit(InMemory(values), key=jax.random.key(0))
+        evaluator = methods.get(name).fit(ArrayMatrix(values), key=jax.random.key(0))
         result = evaluator.evaluate(MatrixOracle(truth), len(truth), 20, jax.random.key(1))
         estimates.append(result.accuracy)
     assert np.allclose(estimates[0], 1 - estimates[1], atol=0.12)
@@ -116,7 +116,7 @@ def test_errors_give_one_minus_what_accuracies_give(name):
     for values in (GOOD, scores) if methods.get(name).takes_scores else (GOOD,):
         found = []
         for each, facts in ((values, SampleFacts(60)), (1 - values, SampleFacts(60, lower=lower))):
-            known = InMemory(each[:10], None, facts)
+            known = ArrayMatrix(each[:10], None, facts)
             evaluator = methods.get(name).fit(known, key=jax.random.key(0))
             found.append(evaluator.evaluate(MatrixOracle(each[10:]), 3, 20, jax.random.key(1)))
         up, down = found
@@ -154,7 +154,7 @@ def test_data_sets_of_different_directions_are_estimated_on_their_own(mixed):
     assert speech.lower and abs(speech.rank - quiz.rank) <= 3
     assert np.isfinite(values["m12"]).all() and cache.states(["m12"]).all()
     with pytest.raises(BadInput, match="differ in direction or range, so there is no common mean"):
-        fit_method(cache, 20)
+        fit_to_cache(cache, 20)
     with pytest.raises(BadInput, match="the 2 data sets differ in direction or range"):
         _added(cache, path, ["m12"], 1)
 
@@ -166,7 +166,7 @@ def test_a_mean_of_different_directions_is_not_formed(mixed):
     import_file(cache, path)
     truth = audit(cache, account)
     assert truth["truth"] == pytest.approx(cache.matrix(["m12"])[0, 60:].mean(), abs=1e-6)
-    matrix = Matrix("b", cache.matrix(), facts=cache.facts())
+    matrix = StudiedMatrix("b", cache.matrix(), facts=cache.facts())
     assert [part.name for part in matrix.parts] == ["b-quiz", "b-speech"]
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nevis_stream.dynamic_evaluation import evaluation_summary
-from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.additions import evaluation_summary
+from nevis_stream.additions.models import add_models
 from nevis_stream.dynamic_evaluation.method_study import StudyDesign, run_rows
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache

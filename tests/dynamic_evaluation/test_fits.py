@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from nevis_stream.additions.models import add_models, fit_to_cache
+from nevis_stream.additions.samples import add_samples
 from nevis_stream.dynamic_evaluation import choice, fits, methods, response
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import RunWarning
@@ -16,6 +16,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Checkpoint
@@ -76,11 +77,11 @@ def test_other_known_models_another_seed_or_a_damaged_fit_are_fitted_anew(cache)
 
 
 def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
-    known, method = InMemory(VALUES[:28]), methods.get("recommended")
+    known, method = ArrayMatrix(VALUES[:28]), methods.get("recommended")
     key, estimates = jax.random.key(0), []
     for _ in range(2):
-        folder, ctx = tmp_path / "fits" / "recommended", make_context()
-        stored = fits.StoredFit(folder, method, known, 0, [])
+        ctx = make_context()
+        stored = fits.find_fit(fits.Fits(tmp_path), method, known, 0)
         evaluator = stored.make_evaluator(known, 20, key, ctx)
         estimates.append(evaluator.evaluate(MatrixOracle(VALUES[28:]), 4, 20, key))
     assert np.array_equal(*(each.values for each in estimates))
@@ -101,10 +102,11 @@ def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
 
 @pytest.mark.parametrize("method", ["recommended", "uniform+irt_1pl"])
 def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
-    known, method, key = InMemory(VALUES[:28]), methods.get(method), jax.random.key(0)
+    known, method, key = ArrayMatrix(VALUES[:28]), methods.get(method), jax.random.key(0)
 
     def evaluated(folder, budget):
-        stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), make_context()
+        ctx = make_context()
+        stored = fits.find_fit(fits.Fits(tmp_path / folder), method, known, 0)
         return stored.make_evaluator(known, budget, key, ctx), ctx
 
     evaluated("both", 20)
@@ -136,10 +138,10 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
 
 
 def test_a_method_is_fitted_beforehand_and_paid_by_the_first_addition(cache, monkeypatch):
-    name, reason, flops = fit_method(cache, 20, "irt_2pl")
+    name, reason, flops = fit_to_cache(cache, 20, "irt_2pl")
     assert (name, reason) == ("irt_2pl", "") and flops > 0
     monkeypatch.setattr(methods.get("irt_2pl").predictor, "fit", None)
-    assert fit_method(cache, 20, "irt_2pl") == (name, reason, flops)
+    assert fit_to_cache(cache, 20, "irt_2pl") == (name, reason, flops)
     first, second = add(cache, "m28"), add(cache, "m29")
     assert first.flops_method > flops and second.flops_method < flops
 
@@ -151,7 +153,7 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
         asks = file_asks(cache, TABLE, [model])
         return add_models(cache, asks, 20, report_choice=choices.append)[0]
 
-    name, reason, _ = fit_method(cache, 20)
+    name, reason, _ = fit_to_cache(cache, 20)
     assert name.removeprefix(methods.GUARDED) in choice.CANDIDATES
     assert ": recommended 0." in reason
     first = chosen_for("m28")
@@ -191,11 +193,11 @@ def test_a_choice_that_was_killed_keeps_the_fits_that_it_has_made(cache, monkeyp
 
     monkeypatch.setattr(choice, "_cross_validate", killed)
     with pytest.raises(KeyboardInterrupt):
-        fit_method(cache, 20)
+        fit_to_cache(cache, 20)
     monkeypatch.undo()
     kept = {name: _files(cache, name) for name in ("recommended", "quadrature")}
     assert all(kept.values())
-    assert fit_method(cache, 20)[0].removeprefix(methods.GUARDED) in choice.CANDIDATES
+    assert fit_to_cache(cache, 20)[0].removeprefix(methods.GUARDED) in choice.CANDIDATES
     assert {name: _files(cache, name) for name in kept} == kept
 
 
@@ -205,13 +207,13 @@ def _files(cache, name):
 
 
 def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
-    name, reason, _ = fit_method(cache, 20, most_flops=1e7)
+    name, reason, _ = fit_to_cache(cache, 20, most_flops=1e7)
     assert name == "stratified_mean" and "too many FLOPs for recommended" in reason
-    assert fit_method(cache, 20, most_flops=1.0)[1].startswith("too many FLOPs for recommended")
-    assert fit_method(cache, 20, most_flops=1000.0)[0] == "random_mean"
+    assert fit_to_cache(cache, 20, most_flops=1.0)[1].startswith("too many FLOPs for recommended")
+    assert fit_to_cache(cache, 20, most_flops=1000.0)[0] == "random_mean"
     few = EvaluationCache(cache.directory.parent / "few", create=True)
     few.append_rows(TABLE.models[:3], TABLE.samples, VALUES[:3])
-    assert "fewer than 5 known models" in fit_method(few, 20)[1]
+    assert "fewer than 5 known models" in fit_to_cache(few, 20)[1]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +228,8 @@ def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
 )
 def test_the_default_gives_way_to_what_is_clearly_better_only(budget, scores, weights, usual):
     facts = SampleFacts(2, dataset=np.array(["a", "b"]), dataset_weights=weights)
-    known = InMemory(np.ones((20, 2), np.float32 if scores else np.uint8), None, facts)
-    few = InMemory(known.values[:19], None, facts)
+    known = ArrayMatrix(np.ones((20, 2), np.float32 if scores else np.uint8), None, facts)
+    few = ArrayMatrix(known.values[:19], None, facts)
     if usual == "adaptive_testing":  # too few models for it, except with few samples
         assert (
             choice.choose_default(50, few) == "recommended"

@@ -5,10 +5,12 @@ other's models.
 import jax
 import numpy as np
 
+from nevis_stream.additions.models import add_models
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.known_models import group_models, merge_groups
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.facts import merge_groups, name_groups, read_groups
+from nevis_stream.evaluation_cache.cache_matrix import CacheMatrix
+from nevis_stream.evaluation_cache.facts import name_groups
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks
@@ -45,16 +47,15 @@ def test_a_model_without_a_run_is_its_own_group(tmp_path):
     samples = [f"s{j}" for j in range(40)]
     for number, run in enumerate(["r", "r", None, None]):
         cache.append(f"m{number}", samples, ROWS[number], provenance={"run": run} if run else None)
-    models = list(cache.models())
-    assert read_groups(cache, models, cache.matrix()) == ["r", "r", "m2", "m3"]
-    assert read_groups(cache, models[2:], cache.matrix()[2:]) is None
+    assert group_models(CacheMatrix(cache)) == ["r", "r", "m2", "m3"]
+    assert group_models(CacheMatrix(cache, np.arange(2, 4))) is None
 
 
 def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     cache = EvaluationCache(tmp_path / "cache", create=True)
     samples, models = [f"s{j}" for j in range(40)], [f"m{i}" for i in range(8)]
     cache.append_rows(models, samples, np.repeat(ROWS[:1], 8, axis=0))
-    assert read_groups(cache, models, cache.matrix()) == ["m0"] * 8
+    assert group_models(CacheMatrix(cache)) == ["m0"] * 8
     new = ValueTable(["new"], samples, ROWS[1:2])
     for method in ("sort_and_search", "copy_nearest"):
         account = add_models(cache, file_asks(cache, new, ["new"]), 10, method)[0]

@@ -6,18 +6,18 @@ import jax
 import numpy as np
 import pytest
 
+from nevis_stream.additions.models import add_models
 from nevis_stream.dynamic_evaluation import fits, known_models, methods
-from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.known_models import (
-    InCache,
-    InMemory,
     divide_models,
     find_known,
     find_known_rows,
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.cache_matrix import CacheMatrix
 from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks, one_order
 
@@ -41,18 +41,19 @@ def holes():
 
 def test_what_is_read_from_a_cache_is_what_is_in_memory(tmp_path, holes):
     cache, rows = cached(tmp_path, holes), np.array([1, 4, 8, 20, 2])
-    mask, here = InCache(cache, rows, 150), InMemory(holes[rows, :150])
+    mask, here = CacheMatrix(cache, rows, np.arange(150)), ArrayMatrix(holes[rows, :150])
     assert mask.shape == here.shape
     for models in (None, np.array([0, 3])):
         assert np.array_equal(mask.column_sums(models), here.column_sums(models))
         for samples in (None, np.array([7, 2, 149])):
             assert np.array_equal(mask.matrix(models, samples), here.matrix(models, samples))
-    assert np.array_equal(InCache(cache, rows, 200).row_sums(), InMemory(holes[rows]).row_sums())
+    assert np.array_equal(CacheMatrix(cache, rows).row_sums(), ArrayMatrix(holes[rows]).row_sums())
     rows = np.setdiff1d(np.arange(24), [5])
     assert (
-        find_known_rows(cache, rows, 200).tolist() == rows[find_known(holes[rows] != 255)].tolist()
+        find_known_rows(CacheMatrix(cache), rows).tolist()
+        == rows[find_known(holes[rows] != 255)].tolist()
     )
-    assert 20 not in find_known_rows(cache, rows, 200)
+    assert 20 not in find_known_rows(CacheMatrix(cache), rows)
 
 
 @pytest.mark.parametrize("name", OUT_OF_CORE)
@@ -61,7 +62,7 @@ def test_methods_say_the_same_of_a_cache_and_of_its_matrix(tmp_path, holes, name
     cache, (fitting, key) = cached(tmp_path, holes), jax.random.split(jax.random.key(0))
     estimates = [
         methods.get(name).fit(seen, None, fitting).evaluate(MatrixOracle(new), 3, 20, key)
-        for seen in (holes[known], InCache(cache, known, 200))
+        for seen in (holes[known], CacheMatrix(cache, known))
     ]
     for options in ("values", "outcomes", "observed", "accuracy", "low", "high"):
         assert np.array_equal(*(getattr(each, options) for each in estimates), equal_nan=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
@@ -29,7 +29,7 @@ select_greedily = jax.jit(lg.select_greedily, static_argnums=4)
 def model():
     dataset = np.repeat(["a", "b"], [10, 20])
     facts = SampleFacts(SAMPLES, dataset=dataset, dataset_weights={"a": 1.0, "b": 1.0})
-    tree = lg.fit(InMemory(KNOWN, sample_facts=facts), jax.random.key(0), make_context())
+    tree = lg.fit(ArrayMatrix(KNOWN, facts=facts), jax.random.key(0), make_context())
     return lg.Model(**jax.tree.map(jnp.asarray, tree))
 
 
@@ -149,7 +149,7 @@ def test_scores_with_holes_are_taken():
 
 
 def test_a_large_matrix_is_decomposed_by_blocks_as_a_small_one(monkeypatch):
-    known = InMemory(one_order(30, 200, noise=1.0))
+    known = ArrayMatrix(one_order(30, 200, noise=1.0))
     whole = lg.fit(known, None, make_context())
     monkeypatch.setattr(lg, "BLOCK", 64)
     blocks = lg.fit(known, None, make_context())

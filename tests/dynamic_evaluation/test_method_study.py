@@ -12,7 +12,9 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
-MATRIX = method_study.Matrix("simulated", one_order(20, 60), np.repeat(list("abcdefghij"), 2))
+MATRIX = method_study.StudiedMatrix(
+    "simulated", one_order(20, 60), np.repeat(list("abcdefghij"), 2)
+)
 DESIGN = method_study.StudyDesign(
     ["sort_and_search", "stratified_mean"], budgets=(8, 16, 61), seeds=2
 )
@@ -147,17 +149,17 @@ def test_new_models_are_asked_what_all_of_them_know():
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
     assert (outcomes[np.ix_(new[models], columns)] != 255).all()
     options = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
-    (row,) = method_study.run_rows(method_study.Matrix("holes", outcomes), options)
+    (row,) = method_study.run_rows(method_study.StudiedMatrix("holes", outcomes), options)
     assert row["budget"] == 8 and np.isfinite(row["mae"])
     several = method_study.StudyDesign(["random_mean"], [8, 53, 54], seeds=3)
-    holes = method_study.Matrix("holes", outcomes)
+    holes = method_study.StudiedMatrix("holes", outcomes)
     least = min(samples for _, samples in method_study.count_evaluated(holes, several))
     used = {(row["budget"], row["seed"]) for row in method_study.run_rows(holes, several)}
     # a budget is used for all splits or for none
     assert used == {(each, seed) for each in (8, 53, 54) if each <= least for seed in range(3)}
     outcomes[new] = 255
     with pytest.raises(BadInput, match="nothing is observed of the new models"):
-        list(method_study.run_rows(method_study.Matrix("holes", outcomes), options))
+        list(method_study.run_rows(method_study.StudiedMatrix("holes", outcomes), options))
 
 
 def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
@@ -168,7 +170,7 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     facts = SampleFacts(
         90, dataset=np.repeat(["a", "b", "c"], 30), dataset_weights={"a": 1, "b": 1, "c": 4}
     )
-    matrix = method_study.Matrix("scores", values, None, facts)
+    matrix = method_study.StudiedMatrix("scores", values, None, facts)
     design = method_study.StudyDesign(["random_mean"], [4, 16], seeds=2)
     path, table = tmp_path / "study.jsonl", tmp_path / "study.csv"
     record = method_study.open_record(path)
@@ -193,7 +195,7 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
 
 def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_table_alone(tmp_path):
     path, name = tmp_path / "study.csv", "=cmd|'/c calc'!A0"
-    matrix = method_study.Matrix(name, one_order(20, 60))
+    matrix = method_study.StudiedMatrix(name, one_order(20, 60))
     design = method_study.StudyDesign(["sort_and_search"], [8], seeds=1)
     record = method_study.open_record(path.with_suffix(".jsonl"))
     assert len(list(method_study.run([matrix], design, record))) == 1

@@ -11,7 +11,6 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.dynamic_evaluation.neural_process import prediction
@@ -24,6 +23,7 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
 )
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order, simulated
@@ -66,13 +66,13 @@ def learned():
     """A process that has learned outcomes of two abilities."""
     with pytest.MonkeyPatch.context() as patch:
         train_long(patch)
-        return fitted(InMemory(OUTCOMES[:60]))
+        return fitted(ArrayMatrix(OUTCOMES[:60]))
 
 
 @pytest.mark.slow
 def test_it_predicts_better_than_the_samples_and_the_models_means(learned):
     """Neither mean says which half of the samples a model is good at."""
-    chances, known, new = CHANCES, InMemory(OUTCOMES[:60]), OUTCOMES[60:]
+    chances, known, new = CHANCES, ArrayMatrix(OUTCOMES[:60]), OUTCOMES[60:]
     columns = np.random.default_rng(2).choice(200, 40, replace=False)
     tree, _ = learned
     seen = answered(new, columns)
@@ -92,7 +92,7 @@ def test_it_predicts_better_than_the_samples_and_the_models_means(learned):
 def test_scores_are_learned_with_their_noise(monkeypatch):
     train_long(monkeypatch, steps=150)
     chances = probabilities(44, 100)
-    known, new = InMemory(chances[:36]), chances[36:]
+    known, new = ArrayMatrix(chances[:36]), chances[36:]
     columns = np.random.default_rng(3).choice(100, 40, replace=False)
     free = np.setdiff1d(np.arange(100), columns)
     _, posterior = fitted(known)
@@ -103,7 +103,7 @@ def test_scores_are_learned_with_their_noise(monkeypatch):
 
 
 def test_descriptions_of_a_part_do_not_depend_on_its_models():
-    known = InMemory(SMALL.copy())
+    known = ArrayMatrix(SMALL.copy())
     before = describe(known, KEY, make_context())
     part = before.part == before.part[3]
     known.values[part] = 1 - known.values[part]
@@ -119,7 +119,7 @@ def test_descriptions_of_a_part_do_not_depend_on_its_models():
 @pytest.mark.slow
 def test_components_of_parts_are_turned_to_those_of_all_models():
     matrix, *_ = simulated(200, 80, factors=2)
-    samples = describe(InMemory(matrix), KEY, make_context())
+    samples = describe(ArrayMatrix(matrix), KEY, make_context())
     for without in samples.without:
         for component in (2, 3):  # the first two; later ones are noise
             assert np.corrcoef(without[:, component], samples.all[:, component])[0, 1] > 0.9
@@ -127,7 +127,7 @@ def test_components_of_parts_are_turned_to_those_of_all_models():
 
 def test_groups_are_in_one_part():
     groups = np.repeat([f"run {i}" for i in range(6)], 2).tolist()
-    part = describe(InMemory(SMALL, groups), KEY, make_context()).part.reshape(6, 2)
+    part = describe(ArrayMatrix(SMALL, groups), KEY, make_context()).part.reshape(6, 2)
     assert (part[:, 0] == part[:, 1]).all() and len(np.unique(part)) == 6
 
 
@@ -139,9 +139,9 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
         features=random.normal(size=(30, 5)).astype(np.float32),
         dataset=np.repeat(["exam", "essay"], [20, 10]),
     )
-    samples = describe(InMemory(scores, sample_facts=facts), KEY, make_context())
+    samples = describe(ArrayMatrix(scores, facts=facts), KEY, make_context())
     assert samples.kinds.tolist() == [0] * 20 + [1] * 10
-    plain = describe(InMemory(scores), KEY, make_context())
+    plain = describe(ArrayMatrix(scores), KEY, make_context())
     assert samples.all.shape[1] == plain.all.shape[1] + 5 and (plain.kinds == 1).all()
 
 
@@ -212,7 +212,7 @@ def test_a_bad_matrix_is_refused():
 def test_holes_and_a_single_group_are_no_obstacle():
     values = np.where(np.random.default_rng(0).random(SMALL.shape) < 0.3, 255, SMALL)
     values[:, 7] = 255  # a sample without any value: a new one
-    known = InMemory(values.astype(np.uint8), ["one run"] * len(values))
+    known = ArrayMatrix(values.astype(np.uint8), ["one run"] * len(values))
     evaluator = methods.get("random+neural_process").fit(known, None, KEY)
     estimates = evaluator.evaluate(MatrixOracle(SMALL[:2]), 2, 10, KEY)
     assert np.isfinite(estimates.values).all() and "fewer than 5" in estimates.reason
@@ -227,7 +227,7 @@ from pathlib import Path
 import jax
 
 from nevis_stream.dynamic_evaluation import fits, methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.storage import checkpoint
@@ -237,7 +237,7 @@ from tests.dynamic_evaluation.making import one_order
 for name, value in SHORT.items():
     setattr(training, name, value)
 training.STEPS, fits.SECONDS = 50, 0.0
-known, method = InMemory(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
+known, method = ArrayMatrix(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
 stored = fits.StoredFit(Path(sys.argv[1]), method, known, 0, [])
 write, count = checkpoint.write, int(sys.argv[2])
 
@@ -259,7 +259,7 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
     monkeypatch.setattr(fits, "SECONDS", 0.0)
     monkeypatch.setattr(training, "STEPS", 50)
-    method, known, parts = methods.get("uniform+neural_process"), InMemory(SMALL), []
+    method, known, parts = methods.get("uniform+neural_process"), ArrayMatrix(SMALL), []
     draw = training.draw
 
     def counted(*arguments):

@@ -7,9 +7,9 @@ from scipy.stats import t
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening, compute_design_effect
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from tests.forked import run
 
@@ -28,7 +28,7 @@ def draw(random, models, clusters=CLUSTERS):
 
 def whole(row, population, known=None):
     """Returns the interval of a model that has answered every sample."""
-    known = known or InMemory(row[None])
+    known = known or ArrayMatrix(row[None])
     widening = Widening(population, known, np.arange(len(row)))
     return widening.widen([row.mean()] * 3, row, row.astype(np.float64))
 
@@ -54,7 +54,7 @@ def test_part_of_the_answers_adds_up_to_draws_from_the_population():
     row = np.full(n, UNKNOWN, np.uint8)
     row[:k] = np.arange(k) % 2
     half = t.ppf(0.975, n - 1) * s * ((1 - k / n) / k) ** 0.5
-    widening = Widening(Population(), InMemory(row[None]), np.arange(n))
+    widening = Widening(Population(), ArrayMatrix(row[None]), np.arange(n))
     value, low, high = widening.widen([0.5, 0.5 - half, 0.5 + half], row, np.full(n, 0.5))
     np.testing.assert_allclose([value - low, high - value], 1.96 * s / k**0.5, rtol=1e-3)
 
@@ -62,8 +62,8 @@ def test_part_of_the_answers_adds_up_to_draws_from_the_population():
 def test_the_known_models_say_how_much_clusters_differ():
     random = np.random.default_rng(1)
     facts = SampleFacts(N)
-    alike = InMemory(np.repeat(random.integers(0, 2, (40, CLUSTERS)), EACH, axis=1), None, facts)
-    apart = InMemory(random.integers(0, 2, (40, N)), None, facts)
+    alike = ArrayMatrix(np.repeat(random.integers(0, 2, (40, CLUSTERS)), EACH, axis=1), None, facts)
+    apart = ArrayMatrix(random.integers(0, 2, (40, N)), None, facts)
     assert compute_design_effect(alike, CLUSTER) == pytest.approx(EACH, rel=0.05)
     assert compute_design_effect(apart, CLUSTER) == pytest.approx(1, abs=0.1)
     row = np.full(N, UNKNOWN, np.uint8)
@@ -89,7 +89,7 @@ def test_it_covers_where_that_of_these_samples_or_of_samples_alone_does_not():
 def test_a_model_that_is_right_on_all_has_an_interval():
     row = np.ones(N, np.uint8)
     for population in (Population(), Population(CLUSTER, "text")):
-        value, low, high = whole(row, population, InMemory(draw(np.random.default_rng(0), 5)))
+        value, low, high = whole(row, population, ArrayMatrix(draw(np.random.default_rng(0), 5)))
         assert value == high == 1 and 0.9 < low < 1
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order
 
 MATRIX = one_order(40, 300, noise=0.7)
-KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
+KNOWN, NEW = ArrayMatrix(MATRIX[:28]), MATRIX[28:]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_who_pays_more_than_is_saved_is_told_beforehand_and_what_would_pay():
 
 
 def test_nothing_is_run_or_read_for_a_price():
-    class Unreadable(InMemory):
+    class Unreadable(ArrayMatrix):
         def matrix(self, models=None, samples=None):
             raise AssertionError
 
@@ -76,6 +76,6 @@ def test_an_estimate_has_its_interval_what_was_asked_and_what_it_cost():
     first = estimates[0]
     assert first.value == estimates.accuracy[0] and first.low <= first.value <= first.high
     assert first.observed == 20 and first.cost.flops > 0 and first.reason == ""
-    few = methods.get("sort_and_search").fit(InMemory(KNOWN.values[:3]), None, jax.random.key(0))
+    few = methods.get("sort_and_search").fit(ArrayMatrix(KNOWN.values[:3]), None, jax.random.key(0))
     single = few.evaluate(MatrixOracle(NEW), len(NEW), 20, jax.random.key(1))[0]
     assert np.isnan(single.low) and "fewer than 5" in single.reason

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import sequential, staged_strata
 from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
@@ -20,6 +19,7 @@ from nevis_stream.dynamic_evaluation.session_records import PRICES
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices, parse_budget, parse_prices
 from nevis_stream.queries.samples import SampleFacts
@@ -128,7 +128,7 @@ def test_draws_that_prefer_cheap_samples_are_biased_without_their_probabilities(
 
 def test_the_mean_of_strata_is_unbiased_at_any_prices():
     facts = SampleFacts(N, prices=Prices("tokens", PRICE, 15, STAKES))
-    known = InMemory(one_order(9, N, 1), sample_facts=facts)
+    known = ArrayMatrix(one_order(9, N, 1), facts=facts)
     policy = methods.POLICIES["strata"]
     tree = policy.fit(known, ResponsePosterior(N), None, make_context())
     sizes, order = tree["sizes"], tree["order"]

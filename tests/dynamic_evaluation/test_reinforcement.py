@@ -7,7 +7,6 @@ from scipy.special import softmax
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
@@ -17,6 +16,7 @@ from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
 )
 from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import one_order
 
@@ -46,7 +46,7 @@ def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
     """By then almost all its samples are the uncertain ones; without training one in four."""
     for name, value in {"ITERATIONS": 25, "EPISODES": 8, "HORIZON": 5, "ASKED_BEFORE": 0}.items():
         monkeypatch.setattr(training, name, value)
-    known = InMemory(np.full((8, SAMPLES), 0.5, np.float32))
+    known = ArrayMatrix(np.full((8, SAMPLES), 0.5, np.float32))
     posterior, texts = Noisy(SAMPLES), descriptions(SAMPLES)
     parameters = training.train(known, posterior, texts, False, KEY, make_context())
     tree = {"parameters": parameters, "descriptions": texts, "cold": False}
@@ -124,7 +124,7 @@ def test_frozen_representations_are_not_learned():
 def test_cold_start_takes_the_representations_of_the_process():
     values = one_order(10, 40)
     values[:, 30:] = 255
-    known = InMemory(values)
+    known = ArrayMatrix(values)
     tree = methods.get("reinforcement+neural_process").fit(known, None, KEY).tree["policy"]
     assert tree["cold"] and tree["descriptions"].shape == (40, 16)
 
@@ -132,7 +132,7 @@ def test_cold_start_takes_the_representations_of_the_process():
 @pytest.mark.slow
 def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
     monkeypatch.setattr(fits, "SECONDS", 0.0)
-    known, method = InMemory(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
+    known, method = ArrayMatrix(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
 
     def fit():
         ctx = make_context()

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, response
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import anchors, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, *_ = simulated(60, 80, factors=1)
-KNOWN, NEW = InMemory(OUTCOMES[:50]), OUTCOMES[50:]
+KNOWN, NEW = ArrayMatrix(OUTCOMES[:50]), OUTCOMES[50:]
 KEY, CTX = jax.random.key(0), make_context()
 
 
@@ -225,7 +225,7 @@ def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out(
 
 def test_optimised_anchors_leave_smaller_errors_than_cluster_centres():
     matrix, *_ = simulated(440, 300, factors=4)
-    known, new = InMemory(matrix[:400]), matrix[400:]
+    known, new = ArrayMatrix(matrix[:400]), matrix[400:]
 
     def error(name):
         estimates = methods.get(name).fit(known, None, KEY).evaluate(MatrixOracle(new), 40, 15, KEY)

@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
+from nevis_stream.additions.models import add_models
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks
@@ -37,7 +37,7 @@ CROSSED = [
 
 
 def evaluate(name, known=KNOWN, new=NEW, facts=None):
-    evaluator = methods.get(name).fit(InMemory(known, None, facts), key=jax.random.key(0))
+    evaluator = methods.get(name).fit(ArrayMatrix(known, None, facts), key=jax.random.key(0))
     return evaluator.evaluate(MatrixOracle(new), len(new), BUDGET, jax.random.key(1))
 
 

@@ -394,7 +394,7 @@ def test_a_session_ends_when_it_is_known_which_model_is_better(tmp_path, board):
 
 def test_looking_after_each_answer_does_not_spoil_the_interval(board):
     """At a coverage of 95% over all looks together, fewer than 31 of 40 are below 0.01%."""
-    facts, covered = board.cache.facts(), 0
+    facts, covered = board.facts, 0
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(60)
         track = SimpleNamespace(drawn=tuple(order), drawn_values=NEW[order].astype(float))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.known_models import InMemory
+from nevis_stream.additions.models import add_models
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
@@ -18,6 +17,7 @@ from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for_cache
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import ANY_MODEL, Query, Responses
 from tests.dynamic_evaluation.making import file_asks, one_order
 from tests.evaluation_cache.harness_logs import write
@@ -47,8 +47,8 @@ def column(sample):
 
 
 def test_one_query_is_asked_for_both_metrics(board, tmp_path):
-    cache = EvaluationCache(tmp_path / "c", create=True)
-    cache.merge(board.cache)
+    board.write(tmp_path / "c")
+    cache = EvaluationCache(tmp_path / "c")
     facts = cache.facts()
     assert facts.points == 40 and facts.n == 80
     assert [(part.name, part.asked_with) for part in facts.parts] == [
@@ -182,7 +182,7 @@ def test_answers_of_another_model_of_the_session_are_refused(boards, tmp_path):
     )
     write(tmp_path / "told", [1], model="m13", metric="exact_match")
     with pytest.raises(BadInput, match="'m13', another model of this session"):
-        read_told_answers(two.cache, ["m12", "m13"], tmp_path / "told", "m12")
+        read_told_answers(two.board, ["m12", "m13"], tmp_path / "told", "m12")
 
 
 def test_a_sample_without_the_other_metric_is_refused(boards, told):
@@ -192,7 +192,7 @@ def test_a_sample_without_the_other_metric_is_refused(boards, told):
 
 
 def _fitted(values, seed):
-    predictor, known, ctx = ModelAssisted(), InMemory(values), make_context()
+    predictor, known, ctx = ModelAssisted(), ArrayMatrix(values), make_context()
     return predictor.make_posterior(
         predictor.fit(known, jax.random.key(seed), ctx), known, ctx
     ), ctx

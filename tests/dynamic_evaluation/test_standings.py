@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.standings import _compare_models, rank_models
+from nevis_stream.additions.standings import _compare_models, rank_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append
 from tests import forked
@@ -57,7 +57,7 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_pairs(fraction):
 
 
 def test_blocks_give_what_pairs_give(monkeypatch):
-    from nevis_stream.dynamic_evaluation import standings
+    from nevis_stream.additions import standings
 
     values = RANDOM.random((9, 60)).astype(np.float32)
     mask = RANDOM.random(values.shape) < 0.7

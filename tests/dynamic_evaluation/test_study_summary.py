@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
-MATRIX = method_study.Matrix("m", one_order(20, 60))
+MATRIX = method_study.StudiedMatrix("m", one_order(20, 60))
 
 
 def row(method, seed, error, budget=8, flops=100.0):
@@ -75,7 +75,7 @@ def test_differences_need_more_than_the_plain_paired_test():
 @pytest.mark.slow
 def test_cold_start_hides_data_sets_from_known_models_alone():
     facts = SampleFacts(60, dataset=np.repeat(["a", "b"], 30))
-    matrix = method_study.Matrix("m", one_order(20, 60), None, facts)
+    matrix = method_study.StudiedMatrix("m", one_order(20, 60), None, facts)
     seen = matrix.select_known(np.arange(12), np.arange(60), facts.dataset == "a")
     assert (seen.values[:, :30] == 255).all() and (seen.values[:, 30:] != 255).all()
     assert (matrix.values != 255).all()
@@ -92,7 +92,7 @@ def test_cold_start_hides_data_sets_from_known_models_alone():
 
 def test_a_biased_study_learns_from_one_kind():
     groups = np.repeat(["x", "y"], 10)
-    matrix = method_study.Matrix("m", one_order(20, 60), groups)
+    matrix = method_study.StudiedMatrix("m", one_order(20, 60), groups)
     split = ModelSplit.parse("biased:x")
     design = method_study.StudyDesign(["random_mean"], (10,), 0.8, seeds=1, model_split=split)
     found = study_summary.summarise(
@@ -108,7 +108,7 @@ def test_a_biased_study_learns_from_one_kind():
 def test_one_split_distinguishes_nothing():
     """Rows of other seeds are repetitions on the same known models."""
     years = np.arange(20).astype(str)
-    matrix = method_study.Matrix("m", one_order(20, 60), columns={"year": years})
+    matrix = method_study.StudiedMatrix("m", one_order(20, 60), columns={"year": years})
     rows = [
         each
         for seed in range(10)

@@ -32,33 +32,33 @@ def score(row):
 
 def test_of_a_table_of_several_models_the_named_one_is_read(board, tmp_path):
     table = write_board(tmp_path / "new.csv", ["a", "b", "other"])
-    assert read_told_answers(board.cache, ["a", "b"], table, "b").answers == {"b": score(1)}
+    assert read_told_answers(board, ["a", "b"], table, "b").answers == {"b": score(1)}
 
 
 def test_without_a_name_all_models_of_a_table_are_of_the_session(board, tmp_path):
     table = write_board(tmp_path / "new.csv", ["a", "b"])
-    answers = read_told_answers(board.cache, ["a", "b"], table).answers
+    answers = read_told_answers(board, ["a", "b"], table).answers
     assert answers == {"a": score(0), "b": score(1)}
     with pytest.raises(BadInput, match="unknown model 'b'"):
-        read_told_answers(board.cache, ["a"], table)
+        read_told_answers(board, ["a"], table)
 
 
 @pytest.mark.parametrize(("names", "model"), [(["a"], None), (["a"], "a"), (["a", "b"], "a")])
 def test_the_only_model_of_a_table_may_have_another_name(board, tmp_path, names, model):
     table = write_board(tmp_path / "new.csv", ["org/checkpoint-5"])
-    assert read_told_answers(board.cache, names, table, model).answers == {"a": score(0)}
+    assert read_told_answers(board, names, table, model).answers == {"a": score(0)}
 
 
 def test_answers_of_another_model_are_not_taken(board, tmp_path):
     table = write_board(tmp_path / "new.csv", ["b"])
     with pytest.raises(BadInput, match="'b', another model of this session"):
-        read_told_answers(board.cache, ["a", "b"], table, "a")
+        read_told_answers(board, ["a", "b"], table, "a")
     table = write_board(tmp_path / "new.csv", ["b", "c"])
     with pytest.raises(BadInput, match="'a'.*b, c"):
-        read_told_answers(board.cache, ["a", "b"], table, "a")
+        read_told_answers(board, ["a", "b"], table, "a")
     table = write_board(tmp_path / "new.csv", ["c"])
     with pytest.raises(BadInput, match="--model=NAME"):
-        read_told_answers(board.cache, ["a", "b"], table)
+        read_told_answers(board, ["a", "b"], table)
 
 
 def test_lines_and_objects_name_models_as_tables_do(board, tmp_path):
@@ -67,25 +67,25 @@ def test_lines_and_objects_name_models_as_tables_do(board, tmp_path):
     (tmp_path / "a.csv").write_text("model,sample,value\n" + "".join(lines))
     (tmp_path / "a.json").write_text(json.dumps({"a": values, "b": values}))
     for file in (tmp_path / "a.csv", tmp_path / "a.json"):
-        both = read_told_answers(board.cache, ["a", "b"], file)
+        both = read_told_answers(board, ["a", "b"], file)
         assert both.answers == {"a": values, "b": values} and not both.remarks
-        named = read_told_answers(board.cache, ["a", "c"], file, "a")
+        named = read_told_answers(board, ["a", "c"], file, "a")
         assert named.answers == {"a": values}
         assert named.remarks == ("left out: the answers of 1 other model",)
         with pytest.raises(BadInput, match="unknown model 'c'"):
-            read_told_answers(board.cache, ["a", "c"], file, "c")
+            read_told_answers(board, ["a", "c"], file, "c")
 
 
 def test_a_model_of_another_name_is_said_and_a_known_one_is_refused(board, tmp_path):
     file = tmp_path / "other.json"
     file.write_text(json.dumps({"checkpoint-5": {"q0": 10}}))
-    read = read_told_answers(board.cache, ["a"], file)
+    read = read_told_answers(board, ["a"], file)
     assert read.answers == {"a": {"q0": 10}}
     assert read.remarks == ("the answers of 'checkpoint-5' are taken for 'a'",)
     file.write_text(json.dumps({"known-3": {"q0": 10}}))
     with pytest.raises(BadInput, match="'known-3', a known model of the board.*--model=a"):
-        read_told_answers(board.cache, ["a"], file)
-    assert read_told_answers(board.cache, ["a"], file, "a").answers == {"a": {"q0": 10}}
+        read_told_answers(board, ["a"], file)
+    assert read_told_answers(board, ["a"], file, "a").answers == {"a": {"q0": 10}}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_model_of_another_name_is_said_and_a_known_one_is_refused(board, tmp_p
 def test_what_is_unclear_or_empty_is_refused(board, tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=message):
-        read_told_answers(board.cache, ["a"], tmp_path / name)
+        read_told_answers(board, ["a"], tmp_path / name)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
+from nevis_stream.additions.models import add_models
+from nevis_stream.additions.samples import add_samples
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache

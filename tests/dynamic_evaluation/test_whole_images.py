@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
+from nevis_stream.additions.models import add_models, fit_to_cache
+from nevis_stream.additions.samples import add_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Cost, Responses
@@ -86,7 +87,7 @@ def test_all_labels_tell_sort_and_search_more_than_one_each(cache, tmp_path):
 def test_a_budget_counts_images(cache):
     with pytest.raises(BadInput, match="between 1 and 30"):
         add_models(cache, {"new": Model(outcomes()[12])}, 31, "sort_and_search")
-    fit_method(cache, IMAGES, "sort_and_search")
+    fit_to_cache(cache, IMAGES, "sort_and_search")
     model = Model(outcomes()[13])
     account = add_models(cache, {"all": model}, IMAGES, "sort_and_search")[0]
     assert account.asked == IMAGES * LABELS and account.accuracy == outcomes()[13].mean()

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.estimation import intervals
+from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
@@ -42,7 +42,7 @@ def test_intervals_of_the_stratified_mean_hold_with_unequal_weights_of_data_sets
     values = one_order(90, 1000, noise=0.7)
     dataset = np.repeat(["large", "small"], [950, 50])
     facts = SampleFacts(1000, dataset=dataset, dataset_weights={"large": 1.0, "small": 1.0})
-    known, new = InMemory(values[:30], sample_facts=facts), values[30:]
+    known, new = ArrayMatrix(values[:30], facts=facts), values[30:]
     evaluator = methods.get("stratified_mean").fit(known, key=jax.random.key(0))
     inside = []
     for seed in range(5):

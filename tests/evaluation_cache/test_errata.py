@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from nevis_stream.additions.standings import rank_models
 from nevis_stream.dynamic_evaluation.fitted_board import digest_board
-from nevis_stream.dynamic_evaluation.standings import rank_models
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache, records
+from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board, records
 from nevis_stream.evaluation_cache.additions import Addition, append, digest_errata, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from tests import forked
@@ -150,9 +150,9 @@ def test_a_correction_counts_the_cells_and_the_estimates_that_rest_on_them(estim
 
 
 def test_a_correction_outdates_fits_and_estimates(estimated):
-    fits = digest_board(estimated, ["new"])
+    fits = digest_board(make_cache_board(estimated), ["new"])
     estimated.remove(None, ["s3"], "wrong key")
-    assert digest_board(estimated, ["new"]) != fits
+    assert digest_board(make_cache_board(estimated), ["new"]) != fits
     assert standing(estimated).outdated
 
 

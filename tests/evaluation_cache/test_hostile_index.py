@@ -8,10 +8,10 @@ import sqlite3
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.errors import DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.additions import Addition, append
+from nevis_stream.evaluation_cache.boards import read_board
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.records import Imported
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import Matrix
+from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.launch.evaluate_commands import study
 from tests import forked
@@ -291,9 +291,9 @@ def test_the_main_methods_are_those_that_take_the_values():
     values = SimpleNamespace(
         methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1
     )
-    outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
+    outcomes = StudiedMatrix("outcomes", np.zeros((2, 3), np.uint8))
     assert study._design(values, [outcomes]).methods == study.MAIN
-    scores = Matrix("scores", np.zeros((2, 3), np.float32))
+    scores = StudiedMatrix("scores", np.zeros((2, 3), np.float32))
     assert study._design(values, [scores]).methods == (
         "random_mean",
         "adaptive_testing",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.dynamic_evaluation import evaluation_summary
+from nevis_stream.additions import evaluation_summary
 from nevis_stream.report.build import write_report
 from tests.dynamic_evaluation.test_evaluation_summary import studied
 from tests.report.chromium import PATH, Browser

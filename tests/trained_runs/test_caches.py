@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
+from nevis_stream.additions.models import add_models
 from nevis_stream.configs import run_config
 from nevis_stream.configs.recorded import open_run
-from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache

@@ -17,9 +17,10 @@ import numpy as np
 
 from nevis_stream.array_types import Bool, Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, divide_models, draw_models
+from nevis_stream.dynamic_evaluation.known_models import divide_models, draw_models
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.samples import fill_unknown, is_observed
 
 PerSample = Float[np.ndarray, " samples"]
@@ -55,7 +56,7 @@ class Descriptions:
     kinds: np.ndarray
 
 
-def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
+def describe(known: Matrix, key: Key, ctx: Compute) -> Descriptions:
     """Returns the descriptions of the samples of known models.
 
     Args:
@@ -124,7 +125,7 @@ def _compute_statistics(
     return np.clip(mean, CERTAIN, 1 - CERTAIN).astype(np.float64), variance, components
 
 
-def _compress_features(known: KnownModels, ctx: Compute) -> np.ndarray:
+def _compress_features(known: Matrix, ctx: Compute) -> np.ndarray:
     """Returns principal components of the samples' features, float32[d, n], the first of unit
     variance; d is 0 without features.
     """
@@ -139,7 +140,7 @@ def _compress_features(known: KnownModels, ctx: Compute) -> np.ndarray:
     return (components / max(float(components[:, 0].std()), 1e-6)).T
 
 
-def _find_kinds(known: KnownModels, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def _find_kinds(known: Matrix, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1.
 
     A data set that no known model has met may have any values, so it counts as one of scores: as

@@ -13,7 +13,6 @@ import numpy as np
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import (
     Sizes,
@@ -26,6 +25,7 @@ from nevis_stream.dynamic_evaluation.response import (
     ResponsePosterior,
     compute_normal_information,
 )
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -211,7 +211,7 @@ class NeuralProcess(ScorePredictor):
     takes_scores = True
     gives = ProcessPosterior.gives
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Describes the samples and trains the network."""
         from nevis_stream.dynamic_evaluation.neural_process import network as training
 
@@ -231,12 +231,12 @@ class NeuralProcess(ScorePredictor):
         )
         return {"sizes": list(shape), "process": jax.tree.map(np.asarray, process._asdict())}
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessPosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> ProcessPosterior:
         """Returns the posterior of the process."""
         return ProcessPosterior(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives expected values, averaged over the latent variable."""
         quantities = self.make_posterior(tree, known, ctx).all(answers)

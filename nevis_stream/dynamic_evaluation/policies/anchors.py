@@ -30,11 +30,12 @@ import numpy as np
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
+from nevis_stream.dynamic_evaluation.known_models import draw_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
 from nevis_stream.dynamic_evaluation.response import Items, ResponsePosterior
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import (
     SampleFacts,
@@ -48,7 +49,7 @@ from nevis_stream.storage.checkpoint import Tree
 ROUNDS = 20  # iterations of K-means, at most
 MODELS = 512  # known models, at most, whose values describe a sample
 
-Describe = Callable[[KnownModels, Items | None, object, Compute], np.ndarray]
+Describe = Callable[[Matrix, Items | None, object, Compute], np.ndarray]
 
 
 class Clusters(Policy):
@@ -74,7 +75,7 @@ class Clusters(Policy):
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
             )
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples."""
         self.check(known.facts)
         vectors = self.describe(known, posterior.items, key, ctx)
@@ -143,14 +144,12 @@ def choose_anchors(
     return samples, represented[same.ravel()] / (weights[samples] * len(vectors))
 
 
-def describe_by_values(
-    known: KnownModels, items: Items | None, key: Key, ctx: Compute
-) -> np.ndarray:
+def describe_by_values(known: Matrix, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes each sample by the known models' values, float32[n, d]; holes get its mean."""
     return _read_filled(known, MODELS, key).T
 
 
-def _read_filled(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
+def _read_filled(known: Matrix, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
     """Returns the values of known models, of which `most` are drawn if there are more; holes get
     the sample's mean.
     """
@@ -159,18 +158,14 @@ def _read_filled(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "
     return filled.astype(np.float32)
 
 
-def describe_by_items(
-    known: KnownModels, items: Items | None, key: Key, ctx: Compute
-) -> np.ndarray:
+def describe_by_items(known: Matrix, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes each sample by its parameters under an item response model, float32[n, 1 + k]."""
     if items is None:
         items, _ = response.fit(known.matrix(), 1, key, ctx)
     return np.asarray(items.mean, np.float32)
 
 
-def describe_by_features(
-    known: KnownModels, items: Items | None, key: Key, ctx: Compute
-) -> np.ndarray:
+def describe_by_features(known: Matrix, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes each sample by its features, float32[n, d]."""
     return np.asarray(known.facts.features, np.float32)
 
@@ -185,7 +180,7 @@ class SparseAnchors(Policy):
     about = "anchors that are optimised for linear weights of them; use with anchor_weights"
     out_of_core = False
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples by the known models' values."""
         vectors = describe_by_values(known, None, key, ctx)
         weights = known.facts.weights.astype(np.float32)
@@ -243,7 +238,7 @@ class Combinatorial(Policy):
     out_of_core = False
     needs = frozenset({"moments"})
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Draws known models; holes get the sample's mean."""
         return {"values": _read_filled(known, MODELS_TRIED, key)}
 

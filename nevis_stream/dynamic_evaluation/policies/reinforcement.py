@@ -4,11 +4,11 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 
@@ -29,7 +29,7 @@ class Reinforcement(Policy):
     def __init__(self, shaped: bool, about: str):
         self.shaped, self.about = shaped, about
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Trains the policy."""
         # here, and below: Flax and Optax take a third of a second that other methods do not need
         from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training

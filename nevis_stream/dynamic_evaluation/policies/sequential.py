@@ -13,7 +13,6 @@ import numpy as np
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import (
     Key,
     Plan,
@@ -33,6 +32,7 @@ from nevis_stream.dynamic_evaluation.response import (
     predict_logits,
 )
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import make_numpy_generator
@@ -76,7 +76,7 @@ class Sequential(Policy):
         """Returns how many of the samples that tell most for their price the budget buys."""
         return prices.count_best() if self.takes_prices else super().count_affordable(prices)
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' prices."""
         return make_price_tree(known.facts.prices)
 
@@ -296,7 +296,7 @@ class Adaptive(Policy):
     def __init__(self, acquisition: str, factors: int, about: str):
         self.acquisition, self.factors, self.about = acquisition, factors, about
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples and fits an item response model, unless the predictor has done so."""
         items = posterior.items
         if items is None:
@@ -338,7 +338,7 @@ class Quadrature(Policy):
     def __init__(self, first: float, about: str):
         self.first, self.about, self.adaptive = first, about, first < 1
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the linear-Gaussian model."""
         return linear_gaussian.fit(known, key, ctx)
 

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, make_price_tree, read_prices
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import make_numpy_generator
@@ -116,7 +116,7 @@ class StagedStrata(Policy):
         """Returns the number of strata of all stages."""
         return sum(plan_stages(0, prices))
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' weights."""
         return {"weights": known.facts.weights} | make_price_tree(known.facts.prices)
 
@@ -157,7 +157,7 @@ class PartFirst(Policy):
         part = budget // 4 if isinstance(self.policy, Sequential) else (budget + 1) // 2
         return max(part, min(FEWEST_FIRST, (budget + 1) // 2))
 
-    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
         order = (posterior.rank or rank_samples(known, ctx)).order
         learned = self.policy.fit(known, posterior, key, ctx)
@@ -223,9 +223,7 @@ class Guard(PartFirst):
         """Makes the other policy's design."""
         return self.policy.design(tree["policy"], posterior.base, budget, key, ctx)
 
-    def fit(
-        self, known: KnownModels, posterior: ScreeningPosterior, key: Key, ctx: Compute
-    ) -> Tree:
+    def fit(self, known: Matrix, posterior: ScreeningPosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
         return super().fit(known, posterior.base, key, ctx)
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
+from nevis_stream.dynamic_evaluation.known_models import draw_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.samples import fill_unknown, is_observed, sample_means
 from nevis_stream.storage.checkpoint import Tree
@@ -37,7 +38,7 @@ class Weights(NamedTuple):
     left_out: np.ndarray
 
 
-def centre(known: KnownModels, key: Key, ctx: Compute) -> Tree:
+def centre(known: Matrix, key: Key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values on each sample, and `rows`,
     float32[m0, n], the values minus this mean; 0 where a value is unknown.
     """
@@ -91,12 +92,12 @@ class AnchorWeights(ScorePredictor):
     about = "linear weights of the asked samples, fitted to the known models"
     takes_scores = True
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Centres the known models' values."""
         return centre(known, key, ctx)
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Fits weights for each different set of samples."""
         samples, inverse = np.unique(answers.samples, axis=0, return_inverse=True)

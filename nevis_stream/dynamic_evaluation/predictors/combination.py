@@ -16,13 +16,14 @@ from scipy.special import expit
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import known_models, members
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
+from nevis_stream.dynamic_evaluation.known_models import count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.samples import SampleFacts, is_observed, make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -94,16 +95,16 @@ class Combination(ScorePredictor):
         """Returns True: its cross-validation covers the widths of intervals too."""
         return True
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits the members to all known models."""
         return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> ItemResponsePosterior:
         """Returns the posterior of the multidimensional member."""
         return ItemResponsePosterior(Items(**tree["many"]), known.facts.weights, ctx)
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns `weights` of the members, float64[6]; `correction`, the fraction, from 0 to 1, of
         the estimated error (`MemberPredictions.estimate_means`) that is added to the mean;
@@ -135,7 +136,7 @@ class Combination(ScorePredictor):
         return _calibrate(all_predicted, truths, values, groups, random, ctx)
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Combines the members."""
         predicted = _predict_members(tree, answers, known.facts, ctx)

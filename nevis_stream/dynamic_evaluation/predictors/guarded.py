@@ -21,7 +21,6 @@ from scipy.special import logsumexp, ndtri, softmax
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policies.staged_strata import PartFirst, ScreeningPosterior
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
@@ -29,6 +28,7 @@ from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
@@ -205,7 +205,7 @@ class GuardedPredictor(ScorePredictor):
         """Returns what the other predictor says."""
         return self.base.is_calibrated(self.policy)
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits the other predictor and an item response model."""
         surrogate, means = SURROGATE.fit(known, key, ctx), _compute_known_means(known)
         return {
@@ -215,7 +215,7 @@ class GuardedPredictor(ScorePredictor):
         }
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Fits the other predictor."""
         base = self.base.fit_budget(tree["base"], known, self.policy, budget, key, ctx)
@@ -226,7 +226,7 @@ class GuardedPredictor(ScorePredictor):
         return {"base": base, "budget": budget} | calibration
 
     def _cross_validate_base(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, budget: int, key: Key, ctx: Compute
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
         arguments = tree["base"], known, self.policy, budget, key, ctx
@@ -236,7 +236,7 @@ class GuardedPredictor(ScorePredictor):
         inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}
         return Evaluator(method, known, inner, key, ctx).cross_validate(budget_fit, budget)
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedPosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> GuardedPosterior:
         """Returns the posterior."""
         base = self.base.make_posterior(tree["base"], known, ctx)
         surrogate = SURROGATE.make_posterior(tree["surrogate"], known, ctx)
@@ -244,7 +244,7 @@ class GuardedPredictor(ScorePredictor):
         return GuardedPosterior(base, surrogate, (least, greatest))
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts as the other predictor; of models whose last samples were drawn, the mean that
         holds for any model.
@@ -309,7 +309,7 @@ class GuardedPredictor(ScorePredictor):
         )
 
 
-def _compute_known_means(known: KnownModels) -> np.ndarray:
+def _compute_known_means(known: Matrix) -> np.ndarray:
     """Returns the weighted mean of each known model's observed samples, float64[m]."""
     matrix, weights = known.matrix(), known.facts.weights
     mask = is_observed(matrix)

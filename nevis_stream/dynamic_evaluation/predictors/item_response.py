@@ -19,12 +19,13 @@ from scipy.special import expit
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import known_models, response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
+from nevis_stream.dynamic_evaluation.known_models import count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior, compute_normal_information
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -128,7 +129,7 @@ class ItemResponse(ScorePredictor):
     def __init__(self, about: str, factors: int = 1, common: bool = False):
         self.about, self.factors, self.common = about, factors, common
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits the samples' parameters to the known models."""
         items, _ = response.fit(known.matrix(), self.factors, key, ctx, self.common)
         return response.make_tree(items)
@@ -137,12 +138,12 @@ class ItemResponse(ScorePredictor):
         """Returns the samples' parameters."""
         return response.Items(tree["mean"], tree["covariance"])
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> ItemResponsePosterior:
         """Returns the posterior of the model."""
         return ItemResponsePosterior(self.read_items(tree), known.facts.weights, ctx)
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the posterior of each model's ability."""
         padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
@@ -171,14 +172,14 @@ class AveragedResponse(ItemResponse, ABC):
 
     @abstractmethod
     def estimate_other(
-        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
         over all samples, float64[m].
         """
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns the other estimate's weight, `share`, and the `errors` of known models' means,
         float64[k], with the `unit` of each. The fits of the folds are added to the tree.
@@ -216,7 +217,7 @@ class AveragedResponse(ItemResponse, ABC):
         return float(np.clip((away @ missing + prior * self.weight) / squares, 0, 1))
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Averages the means, and the cells if the other estimate has cells."""
         by_response = super().predict(tree, budget_fit, known, answers, ctx)
@@ -243,7 +244,7 @@ class GeneralizedItemResponse(AveragedResponse):
         super().__init__(about, weight=0.5, groups=5)
 
     def estimate_other(
-        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the weighted mean."""
         return None, (compute_mean_weights(answers, known.facts) * answers.values).sum(axis=1)
@@ -264,12 +265,12 @@ class ResponseAndGaussian(AveragedResponse):
         super().__init__(about, weight=0.25, groups=20)
         self._gaussian = LinearGaussian()
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits both models."""
         return super().fit(known, key, ctx) | {"gaussian": self._gaussian.fit(known, key, ctx)}
 
     def estimate_other(
-        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the linear-Gaussian model's cells and their mean."""
         prediction = self._gaussian.predict(tree["gaussian"], {}, known, answers, ctx)

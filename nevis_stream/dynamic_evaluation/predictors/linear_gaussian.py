@@ -20,7 +20,7 @@ import numpy as np
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
+from nevis_stream.dynamic_evaluation.known_models import draw_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
@@ -28,6 +28,7 @@ from nevis_stream.dynamic_evaluation.response import (
     ResponsePosterior,
     compute_normal_information,
 )
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
@@ -86,7 +87,7 @@ class Prior(NamedTuple):
     noise: jax.Array
 
 
-def fit(known: KnownModels, key: Key, ctx: Compute) -> Tree:
+def fit(known: Matrix, key: Key, ctx: Compute) -> Tree:
     """Returns a `Model` of the known models as a tree; holes count as the sample's mean.
 
     Args:
@@ -408,16 +409,16 @@ class LinearGaussian(ScorePredictor):
     takes_scores = True
     gives = GaussianPosterior.gives
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Decomposes the known models' values."""
         return fit(known, key, ctx)
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianPosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> GaussianPosterior:
         """Returns the posterior of the model."""
         return GaussianPosterior(Model(**tree), ctx)
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives posterior means, within 0 and 1."""
         model = Model(**tree)

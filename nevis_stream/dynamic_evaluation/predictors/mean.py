@@ -7,7 +7,6 @@ import hashlib
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import (
@@ -17,6 +16,7 @@ from nevis_stream.dynamic_evaluation.predictors.sort_and_search import (
 from nevis_stream.dynamic_evaluation.sorting import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from nevis_stream.storage.checkpoint import Tree
@@ -39,7 +39,7 @@ class Mean(ScorePredictor):
         return policy.drawn
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
         weights = compute_mean_weights(answers, known.facts)
@@ -88,13 +88,13 @@ class Stratified(SortAndSearch):
         return policy.drawn
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Compares the variance of one sample per stratum with that of simple random samples."""
         return {"design": _compute_variance_ratio(self.read_rank(tree), known, budget, ctx)}
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives the mean of the representative cells."""
         weights = compute_mean_weights(answers, known.facts)
@@ -110,7 +110,7 @@ class Stratified(SortAndSearch):
         return Prediction(predict_by_threshold(self.read_rank(tree), answers, ctx), mean, interval)
 
 
-def _compute_variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
+def _compute_variance_ratio(rank: Rank, known: Matrix, budget: int, ctx: Compute) -> float:
     """Returns the variance of the stratified mean divided by that of the mean of simple random
     samples, both summed over known models.
 

@@ -10,7 +10,6 @@ import numpy as np
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
@@ -22,6 +21,7 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import (
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.storage.checkpoint import Tree
@@ -69,13 +69,13 @@ class ModelAssisted(ItemResponse):
         return True
 
     def fit_budget(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Notes the budget, which says where the stages end."""
         return {"budget": budget}
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts the cells by all answers, and the mean by the stages that are complete."""
         prediction = super().predict(tree, budget_fit, known, answers, ctx)

@@ -5,10 +5,10 @@ of the Sort & Search paper: its search without its sorting).
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses, answer_zeros
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage.checkpoint import Tree
@@ -24,13 +24,13 @@ class Nearest(ScorePredictor):
     out_of_core = True
     takes_all = True
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Stores the values that fill holes: the majority's outcome, or the mean score."""
         means = rank_samples(known, ctx).scores
         return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Copies the nearest model, the first of several equally near ones."""
         if (answers.samples == answers.samples[0]).all():
@@ -46,7 +46,7 @@ class Nearest(ScorePredictor):
         return Prediction(_read_filled(tree, known, distance.argmin(axis=1)))
 
     def compute_errors(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted by the nearest model of another
         group, float64 of at most 250 models; None for weighted data sets and policies that need
@@ -81,7 +81,7 @@ class Nearest(ScorePredictor):
 
 
 def _read_filled(
-    tree: Tree, known: KnownModels, rows: np.ndarray | None, samples: np.ndarray | None = None
+    tree: Tree, known: Matrix, rows: np.ndarray | None, samples: np.ndarray | None = None
 ) -> np.ndarray:
     fill = tree["fill"] if samples is None else tree["fill"][samples]
     if rows is None:

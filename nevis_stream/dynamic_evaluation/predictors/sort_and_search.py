@@ -4,11 +4,12 @@ import numpy as np
 
 from nevis_stream.array_types import Bool
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, divide_models
+from nevis_stream.dynamic_evaluation.known_models import divide_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import Rank, find_thresholds, rank_samples
+from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses, answer_zeros
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.checkpoint import Tree
@@ -24,7 +25,7 @@ class SortAndSearch(ScorePredictor):
         self.by, self.out_of_core = by, by == "sum"
         self.about = f"Sort & Search, order by {by} sum" if by != "sum" else "Sort & Search"
 
-    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         rank = rank_samples(known, ctx, self.by)
         return {"total": rank.total, "seen": rank.counts, "ties": rank.ties}
@@ -33,18 +34,18 @@ class SortAndSearch(ScorePredictor):
         """Returns the order of the samples that `fit` stored."""
         return Rank(tree["total"], tree["seen"], tree["ties"])
 
-    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> ResponsePosterior:
         """Returns a posterior that gives the order of the samples."""
         return ResponsePosterior(known.shape[1], self.read_rank(tree))
 
     def predict(
-        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
         return Prediction(predict_by_threshold(self.read_rank(tree), answers, ctx))
 
     def compute_errors(
-        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted with an order without the model
         and its group. None where new fits are needed: for weighted data sets, and for policies that

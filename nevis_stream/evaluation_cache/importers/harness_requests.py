@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.facts import METRIC, get_dataset
 
 

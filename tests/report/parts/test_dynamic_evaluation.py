@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.dynamic_evaluation import evaluation_summary
-from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.additions import evaluation_summary
+from nevis_stream.additions.models import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report

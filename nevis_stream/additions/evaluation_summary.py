@@ -17,16 +17,17 @@ import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
-from nevis_stream.dynamic_evaluation.known_models import find_known
+from nevis_stream.dynamic_evaluation.known_models import find_known, group_models
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
+from nevis_stream.dynamic_evaluation.method_study import MEASURES, StudiedMatrix
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, digest_errata, read_additions
-from nevis_stream.evaluation_cache.facts import name_groups, read_groups
+from nevis_stream.evaluation_cache.cache_matrix import CacheMatrix
+from nevis_stream.evaluation_cache.facts import name_groups
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed
 from nevis_stream.storage import write_file
@@ -43,14 +44,14 @@ class TooSmall(BadInput):
     """A cache has too few models or samples to measure methods on."""
 
 
-def find_studied_part(cache: EvaluationCache) -> Matrix:
+def find_studied_part(cache: EvaluationCache) -> StudiedMatrix:
     """Returns the part of a cache that methods can be measured on: the known models, on the samples
     that at least half of them have.
 
     Raises:
       TooSmall: fewer than 5 models or 20 samples are left.
     """
-    names, matrix = list(cache.models()), cache.matrix()
+    matrix = cache.matrix()
     mask = is_observed(matrix)
     rows = np.flatnonzero(find_known(mask))
     columns = np.flatnonzero(2 * mask[rows].sum(axis=0) >= max(len(rows), 1))
@@ -61,14 +62,16 @@ def find_studied_part(cache: EvaluationCache) -> Matrix:
             " to measure methods."
         )
     values = matrix[np.ix_(rows, columns)]
-    groups = read_groups(cache, [names[row] for row in rows], values)
+    groups = group_models(CacheMatrix(cache, rows))
     several = groups and len(set(groups)) >= _FEWEST_GROUPS
     facts = cache.facts().take(columns)
-    return Matrix(cache.directory.name, values, np.array(groups, str) if several else None, facts)
+    return StudiedMatrix(
+        cache.directory.name, values, np.array(groups, str) if several else None, facts
+    )
 
 
 def write(
-    cache: EvaluationCache, matrix: Matrix, study: pd.DataFrame, known_fraction: float
+    cache: EvaluationCache, matrix: StudiedMatrix, study: pd.DataFrame, known_fraction: float
 ) -> dict[str, Any]:
     """Writes and returns the summary of a cache.
 
