@@ -128,7 +128,7 @@ def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.seeds import list_notes
     from nevis_stream.analysis.verdict import format_span, list_cautions, state_costs, state_verdict
 
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = Console(highlight=False, soft_wrap=True)
     a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds
     others = [label for side in points for label in side if label not in (a.label, b.label)]
     console.print(state_verdict(comparison), style="bold")

@@ -61,7 +61,8 @@ class PrintableStream:
 
 
 class Console(rich.console.Console):
-    """A rich console with its own styles and cursor movements, and printable texts.
+    """A rich console with its own styles and cursor movements, and printable texts, which it takes
+    as they are: `M [revision=b]` is a name, and no markup.
 
     Args:
       file: a text stream; None: the standard output.
@@ -70,7 +71,8 @@ class Console(rich.console.Console):
 
     def __init__(self, file: TextIO | None = None, **options):
         file = file or sys.stdout
-        super().__init__(file=getattr(file, "stream", file), **options)
+        stream = getattr(file, "stream", file)
+        super().__init__(file=stream, markup=False, emoji=False, **options)
 
     def render(self, renderable, options=None):
         """Yields the segments of what is printed."""
@@ -94,7 +96,7 @@ def make_progress_bars() -> Progress:
     """Returns progress bars on standard error; without a terminal they show nothing."""
     console = Console(file=sys.stderr)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
 from nevis_stream.evaluation_cache.additions import Addition
-from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
+from nevis_stream.evaluation_cache.entries import CHECKPOINT, FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import FileOracle, read_for_cache
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
@@ -49,7 +49,7 @@ from nevis_stream.queries.oracle import (
 from nevis_stream.queries.samples import Part, is_observed
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import explain_absence, resolve_path
+from nevis_stream.storage.reading import explain_absence, locate, resolve_path
 from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import CheckpointOracle, MovedCheckpointOracle, open_cache
 from nevis_stream.trained_runs.predictors import (
@@ -153,7 +153,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         oracles = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
         flops_each = {name: run.flops_each(predictor) for name, predictor in added.items()}
         provenances = {
-            name: describe_predictor(run, predictor)
+            name: describe_predictor(run, predictor, directory)
             | ({} if flops_each[name] is None else {FLOPS_PER_SAMPLE: flops_each[name]})
             for name, predictor in added.items()
         }
@@ -351,7 +351,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
       run_dirs: runs that were moved, or folders of such runs; a run is recognised by the name of
         its directory.
     """
-    provenances = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
+    provenances = {model: facts for model, facts in cache.models().items() if CHECKPOINT in facts}
     if not provenances:
         raise BadInput(
             f"{cache.directory}: none of its models came from a run, so none can be evaluated; give"
@@ -367,18 +367,19 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
                 f" {FILE_NAME})."
             )
         moved |= {resolve_path(run).name: run for run in runs}
-    checkpoints = {}
+    checkpoints, missing = {}, set()
     for model, facts in provenances.items():
-        path = Path(facts["checkpoint"])
-        if not path.is_dir() and (name := Path(facts["run"]).name) in moved:
-            path = moved[name] / "checkpoints" / path.name
+        path = Path(locate(facts[CHECKPOINT], cache.directory))
+        run = path.parent.parent
+        missing.add(str(run))
+        if not path.is_dir() and run.name in moved:
+            path = moved[run.name] / "checkpoints" / path.name
         if path.is_dir():
             checkpoints[model] = path, facts["trial"]
     if not checkpoints:
-        missing = sorted({facts["run"] for facts in provenances.values()})
         raise BadInput(
             f"{cache.directory}: the runs of its models are no longer where they were, for example"
-            f" {missing[0]} ({len(missing)} runs). If they were moved, give their folder:"
+            f" {min(missing)} ({len(missing)} runs). If they were moved, give their folder:"
             " --run_dir=FOLDER; or give --samples=FILE."
         )
     return checkpoints

@@ -13,9 +13,9 @@ from rich.table import Table
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.integrity import advise, list_unchecked
+from nevis_stream.evaluation_cache.integrity import advise, list_credentials, list_unchecked
+from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import make_console, print_groups
-from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.evaluate_commands.flags import find_cache_directories, open_caches
 from nevis_stream.storage.reading import describe_fault
 
@@ -72,9 +72,9 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
         wrong += len(lines)
         print(f"{path}: " + (f"{len(lines)} damaged" if lines else "intact"))
         for line in [*lines, *hints]:
-            print(f"  {line}")
+            print(f"  {entry.as_typed(line)}")
     if wrong:
-        sys.exit(INCOMPLETE)
+        sys.exit(entry.INCOMPLETE)
 
 
 def find_damage(directory: Path) -> str:
@@ -98,7 +98,7 @@ def _verify(path: Path) -> tuple[list[str], list[str]]:
         return [str(error)], []
     if lines:
         return lines, [hint] if hint else []
-    return [], list_unchecked(cache)
+    return [], [*list_credentials(cache), *list_unchecked(cache)]
 
 
 def _text(value: float) -> str:

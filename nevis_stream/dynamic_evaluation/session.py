@@ -51,6 +51,7 @@ from nevis_stream.dynamic_evaluation.session_start import (
 from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, Verdict, decide_models
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
+from nevis_stream.evaluation_cache.arguments import redact
 from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.progress import SILENT, Progress
@@ -347,7 +348,8 @@ class Session:
                 for model, of_model in checked.items()
             }
             if new := {model: of_model for model, of_model in new.items() if of_model}:
-                self.log.add_answers({"source": source, "answers": new})
+                kept = redact(Path(source).name)
+                self.log.add_answers({"source": kept, "answers": new})
         return sum(map(len, new.values()))
 
     @property

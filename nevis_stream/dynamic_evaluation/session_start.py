@@ -7,7 +7,6 @@ they are.
 """
 
 import contextlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,7 +43,7 @@ from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import MessageTerms, SessionLog
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.reading import locate, make_relative, read_json
 from nevis_stream.storage.record import as_lines
 
 SOURCE = "source.json"
@@ -67,7 +66,7 @@ def copy_board(board: Board, directory: Path) -> EvaluationCache:
 
 def write_source(directory: Path, cache: Path) -> None:
     """Writes from which cache the board of a session is copied."""
-    path = os.path.abspath(cache)
+    path = make_relative(cache, directory)
     write_file(directory / SOURCE, as_lines({"cache": path}).encode())
 
 
@@ -83,7 +82,7 @@ def list_later_corrections(directory: Path, board: EvaluationCache) -> list[str]
     if not file.is_file():  # the board was a file or an array, or an earlier version began it
         return []
     try:
-        path = Path(read_json(file)["cache"])
+        path = Path(locate(read_json(file)["cache"], directory))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{file}: damaged ({error}). Put a copy of the file back.") from None
     try:

@@ -18,7 +18,7 @@ from nevis_stream.evaluation_cache.exchange import (
     read_for_cache,
     write_table,
 )
-from nevis_stream.evaluation_cache.facts import add_prompts, collect_facts
+from nevis_stream.evaluation_cache.facts import add_prompts, collect_facts, list_groups
 from nevis_stream.evaluation_cache.files import (
     ValueTable,
     format_source,
@@ -83,7 +83,7 @@ def _make_board(table: ValueTable, file: str, samples: Sequence[int] | None = No
     """Returns the board of a table; `samples` as of `Board`."""
     provenances = table.sample_provenance or [{}] * len(table.samples)
     stated = table.model_provenance or [{}] * len(table.models)
-    groups = [str(each.get("group") or each.get("run") or "") for each in stated]
+    groups = list_groups(stated)
     facts = add_prompts(
         collect_facts(provenances, table.features), provenances, lambda: table.samples
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.facts import list_groups
 from nevis_stream.queries.matrix import compute_means, sum_known, take_models
 from nevis_stream.queries.samples import SampleFacts
 
@@ -33,8 +34,7 @@ class CacheMatrix:
         # the first samples of the cache, whose sums over whole rows are stored there
         self._first = columns is None or np.array_equal(columns, np.arange(size))
         self.models: Sequence[str] = [names[row] for row in self._rows.tolist()]
-        facts = [stored[name] for name in self.models]
-        groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
+        groups = list_groups(stored[name] for name in self.models)
         self.groups: Sequence[str] | None = groups if any(groups) else None
 
     @functools.cached_property

@@ -17,7 +17,9 @@ from nevis_stream.evaluation_cache.facts import (
     HASH,
     METRIC,
     RANGE,
+    RUN,
     find_repeat,
+    name_run,
     read_range,
     select_used_weights,
 )
@@ -37,9 +39,10 @@ from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
 
 # in a model's provenance: the cost of a cell if many are asked at once
 FLOPS_PER_SAMPLE = "flops_per_sample"
+CHECKPOINT = "checkpoint"  # in a model's provenance: its path, from the cache
 # entries of a model's provenance that keep their first value: another machine measures another
-# cost, and another file has more samples
-FIRST_VALUE_STAYS = (FLOPS_PER_SAMPLE, "file")
+# cost, another file has more samples, and a copy of the cache may be elsewhere
+FIRST_VALUE_STAYS = (FLOPS_PER_SAMPLE, "file", CHECKPOINT)
 # all but the number, in the order in which `Shape` and `Tile` have them
 TILE_COLUMNS = (
     "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
@@ -333,7 +336,9 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
         gained = tasks != old.get(identity.TASKS, {})
         old[identity.TASKS] = new[identity.TASKS] = tasks
     for key, value in new.items():
-        if key not in FIRST_VALUE_STAYS and old.get(key, value) != value:
+        known = old.get(key, value)
+        is_same = known == value or key == RUN and name_run(str(known)) == name_run(str(value))
+        if key not in FIRST_VALUE_STAYS and not is_same:
             raise BadInput(
                 f"model {model!r}: its provenance says {key} = {old[key]!r}, not {value!r}. Give a"
                 " different model a different id."

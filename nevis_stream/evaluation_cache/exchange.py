@@ -21,6 +21,7 @@ from nevis_stream.evaluation_cache import (
     integrity,
     records,
 )
+from nevis_stream.evaluation_cache.arguments import redact
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
 from nevis_stream.evaluation_cache.files import ValueTable, format_source, read_values
@@ -92,7 +93,8 @@ def write_table(
     with cache.index.reading() as db:
         table = _rescale(db, table)
     provenances = table.sample_provenance or [{}] * len(table.samples)
-    origin = {"file": file} | ({} if threshold is None else {"threshold": threshold})
+    name = redact(file)
+    origin = {"file": name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
             table = _match_cache(db, table)
@@ -121,7 +123,7 @@ def write_table(
             if (vectors := table.features) is not None:
                 has_features = ~np.isnan(vectors).any(axis=1)
                 cells.write_features(db, cache.cells, columns[has_features], vectors[has_features])
-            records.add_imports(db, [Imported(file, table.remarks, table.left_out)])
+            records.add_imports(db, [Imported(name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     return table

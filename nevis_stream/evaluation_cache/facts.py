@@ -3,6 +3,8 @@ range of the scores), and what files state (features of samples, columns about m
 """
 
 import dataclasses
+import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
 METRIC, DIRECTION, HASH = "metric", "higher_is_better", "hash"
+RUN = "run"  # in a model's provenance: see `name_run`; an absolute path in earlier versions
 UNBOUNDED = "unbounded"  # true: the metric has no bounds; `low` and `high` are only a scale
 HIGHER, LOWER = "higher is better", "lower is better"
 # the data set, and a group of samples in it: the first of these names that the provenance has
@@ -284,6 +287,25 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     }
 
 
+def list_groups(provenances: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns the group that the provenance of each model states, "" for none: its run, or its
+    `group` in an imported file.
+    """
+    groups = [str(each.get("group") or each.get(RUN) or "") for each in provenances]
+    if not all(map(os.path.isabs, filter(None, groups))):  # else all are of earlier versions
+        groups = list(map(name_run, groups))
+    return groups
+
+
+def name_run(path: str) -> str:
+    """Returns a name for a run directory, given its absolute path, that tells it from others and
+    does not say where it is; such a name as it is.
+    """
+    if not os.path.isabs(path):
+        return path
+    return f"{Path(path).name}#{hashlib.sha256(path.encode()).hexdigest()[:8]}"
+
+
 def name_groups(cache: "EvaluationCache") -> str:
     """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
-    return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
+    return "runs" if any(RUN in facts for facts in cache.models().values()) else "groups"

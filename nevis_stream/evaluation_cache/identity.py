@@ -22,6 +22,14 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural
+from nevis_stream.evaluation_cache.arguments import (
+    clean,
+    conceal,
+    differ,
+    find_credentials,
+    is_credential,
+    is_digest,
+)
 from nevis_stream.evaluation_cache.facts import (
     DIRECTION,
     HASH,
@@ -172,7 +180,9 @@ def merge_tasks(model: str, old: Provenance, new: Provenance) -> dict[str, dict[
     for name, task in new.get(TASKS, {}).items():
         old_facts = merged.setdefault(name, {})
         for fact, value in task.items():
-            if old_facts.setdefault(fact, value) != value:
+            if is_credential(fact):
+                continue
+            if differ(fact, old_facts.setdefault(fact, value), value):
                 raise BadInput(
                     f"model {model!r} on {name}: has {fact} = {old_facts[fact]!r} in this cache,"
                     f" not {value!r}. Such values are another model's: give it another id, for"
@@ -200,7 +210,7 @@ def find_differences(first: Facts | None, second: Facts | None) -> list[str]:
     names = [
         name
         for name in {*first, *second}
-        if first.get(name) != second.get(name)
+        if differ(name, first.get(name), second.get(name))
         and not (name in _WITHOUT_DEFAULT and (name not in first or name not in second))
     ]
     return sorted(names, key=_make_sort_key)
@@ -248,7 +258,9 @@ def show_fact(facts: Facts, name: str) -> str:
     """Returns the value of a fact; where it is not stated its default or "none", or "unknown" if it
     has no default.
     """
-    return facts.get(name, "unknown" if name in _WITHOUT_DEFAULT else _DEFAULTS.get(name, "none"))
+    if name in facts:
+        return conceal(name, facts[name])
+    return "unknown" if name in _WITHOUT_DEFAULT else _DEFAULTS.get(name, "none")
 
 
 def name_variants(
@@ -300,6 +312,28 @@ def _has_facts(facts: Facts, label: Facts) -> bool:
     return all(show_fact(facts, key) == text for key, text in label.items())
 
 
+def take_out_credentials(
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+) -> list[tuple[str, dict[str, Any]]]:
+    """Returns names and provenance of rows of logs without the credentials that earlier versions
+    kept; rows whose names differ in one have its number instead.
+    """
+    kept = []
+    numbers: dict[tuple[str, str], dict[str, str]] = {}
+    for row, facts in rows:
+        if MODEL in facts and any(find_credentials(facts)):
+            model, variant = clean(facts[MODEL]), {}
+            for name, text in facts.get(VARIANT, {}).items():
+                if is_credential(name) and not is_digest(text):
+                    known = numbers.setdefault((repr(model), name), {})
+                    text = known.setdefault(text, f"#{len(known) + 1}")
+                variant[name] = clean(text)
+            facts = clean(facts) | ({VARIANT: variant} if variant else {})
+            row = name_row(model, variant)
+        kept.append((row, dict(facts)))
+    return kept
+
+
 def match_rows(
     rows: Sequence[tuple[str, Mapping[str, Any]]], stored: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
@@ -312,12 +346,14 @@ def match_rows(
     known = dict(stored)
     by_model: dict[str, list[str]] = {}  # by the text of any JSON value
     for key, each in stored.items():
-        by_model.setdefault(repr(each.get(MODEL, key)), []).append(key)
+        by_model.setdefault(repr(clean(each.get(MODEL, key))), []).append(key)
     named: list[tuple[str, dict[str, Any]]] = []
     lines: list[str] = []
-    for row, facts in rows:
-        facts, model = dict(facts), facts.get(MODEL)
-        if model is None or row in known and known[row] == facts:
+    for given, (row, facts) in zip(rows, take_out_credentials(rows), strict=True):
+        if given[0] in known and known[given[0]] == given[1]:
+            named.append((given[0], dict(given[1])))
+            continue
+        if (model := facts.get(MODEL)) is None:
             named.append((row, facts))
             continue
         relatives = by_model.get(repr(model), [])
@@ -327,8 +363,11 @@ def match_rows(
                 fitting, key=lambda key: (_count_shared_tasks(facts, stored[key]), key == row)
             )
             facts.pop(VARIANT, None)
-            if variant := stored[chosen].get(VARIANT):
-                facts[VARIANT] = variant
+            facts |= {
+                name: stored[chosen][name]
+                for name in (MODEL, VARIANT, IDENTITY)
+                if name in stored[chosen]
+            }
         else:
             against = [key for key in relatives if _find_conflicts(facts, stored[key])]
             variant = dict(facts.get(VARIANT, {}))
@@ -370,9 +409,9 @@ def _carries(facts: Mapping[str, Any], label: Facts) -> bool:
     identity = facts.get(IDENTITY) or {}
     settings = list(facts.get(TASKS, {}).values())
     return all(
-        show_fact(identity, key) == text
-        or (settings != [] and all(show_fact(each, key) == text for each in settings))
-        for key, text in label.items()
+        show_fact(identity, key) == show_fact(label, key)
+        or (settings != [] and all(show_fact(e, key) == show_fact(label, key) for e in settings))
+        for key in label
     )
 
 
@@ -408,7 +447,7 @@ def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]
             tasks.setdefault(task, []).append((row, settings))
     models = {row: facts.get(MODEL, row) for row, facts in rows}
     for task, each in tasks.items():
-        names = {key for _, settings in each for key in settings}
+        names = {key for _, settings in each for key in settings if not is_credential(key)}
         for key in names:
             values: dict[str, list[str]] = {}
             for row, settings in each:

@@ -3,6 +3,7 @@ undamaged parts of a damaged cache, which itself stays unchanged.
 """
 
 import itertools
+import shlex
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +14,17 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, plural
-from nevis_stream.evaluation_cache import additions, cells, entries, facts, packing, records
+from nevis_stream.evaluation_cache import (
+    additions,
+    cells,
+    entries,
+    facts,
+    identity,
+    packing,
+    records,
+)
 from nevis_stream.evaluation_cache.additions import ADDITIONS, examine
+from nevis_stream.evaluation_cache.arguments import find_credentials
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, advise_repair, decode_leniently
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
@@ -121,6 +131,27 @@ def list_unchecked(cache) -> list[str]:
         f"not checked, since an earlier version wrote it: {p}"
         for p, is_so in parts.items()
         if is_so
+    ]
+
+
+def list_credentials(cache) -> list[str]:
+    """Returns a line for each model of an `EvaluationCache` of which an earlier version kept what
+    looks like a credential, and how to take it out.
+    """
+    models, lines = cache.models(), []
+    for (name, _), each in zip(
+        identity.take_out_credentials(models.items()), models.values(), strict=True
+    ):
+        if identity.MODEL in each and (found := {key for key, _ in find_credentials(each)}):
+            what = ", ".join(sorted(found))
+            lines.append(
+                f"model {name!r}: an earlier version kept a credential of its log ({what})"
+            )
+    return lines and [
+        *lines,
+        "it is in exports, boards and sessions too. Change it if others saw it, and copy all else:"
+        " python -m launch.evaluate merge"
+        f" {shlex.quote(str(cache.directory))} --cache=NEW_DIR; then delete this cache",
     ]
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import cells, entries, identity, integrity, packing, records
+from nevis_stream.evaluation_cache.arguments import find_credentials, is_credential
 from nevis_stream.evaluation_cache.cells import Snapshot
+from nevis_stream.evaluation_cache.entries import CHECKPOINT
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -21,7 +23,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.storage.reading import resolve_path
+from nevis_stream.storage.reading import locate, make_relative, resolve_path
 
 _MOST_MODELS = 500  # that one transaction adds
 _MOST_CELLS = 1 << 24  # that one transaction adds; each class of a probability counts as one
@@ -82,6 +84,9 @@ def merge(target, source, progress: Progress = SILENT) -> MergeResult:
         view = source.cells.view(entries.read_end(db))
         vectors = entries.list_tiles(db, "plane = ?", [PROBABILITIES])
         classes = max((tile.shape.classes for tile in vectors), default=1)
+    found = [pair for facts in models.values() for pair in find_credentials(facts)]
+    credentials = {text for name, text in found if is_credential(name)}
+    imports = [each.redact(credentials) for each in imports]
     with target.index.writing() as db:
         ids = entries.find_names(db, names, provenances)
         missing = entries.compare_samples(db, ids, provenances)
@@ -96,6 +101,10 @@ def merge(target, source, progress: Progress = SILENT) -> MergeResult:
         renamed = [each.rename(target_names, target_samples) for each in source_errata]
         if added := cells.add_errata(db, target.cells, renamed):
             lines += [f"erratum of {each.line()}" for each in added]
+    for _, facts in rows:
+        if CHECKPOINT in facts:
+            place = locate(facts[CHECKPOINT], source.directory)
+            facts[CHECKPOINT] = make_relative(place, target.directory)
     moved_models = [MovedModel(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
     for tile, made_by in zip(predicted, origins, strict=True):

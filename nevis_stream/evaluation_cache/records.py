@@ -12,9 +12,10 @@ sees the corrected values.
 import hashlib
 import json
 import math
+import re
 import sqlite3
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
+from nevis_stream.evaluation_cache.arguments import redact
 from nevis_stream.evaluation_cache.index import (
     ERRATA_VERSION,
     RECORDS,
@@ -81,6 +83,17 @@ class Imported(_Record):
     source: str
     understood: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
+
+    def redact(self, credentials: Iterable[str] = ()) -> "Imported":
+        """Returns the record without these and what else looks like a credential."""
+
+        def hide(text: str) -> str:
+            for each in credentials:
+                text = re.sub(rf"(?<!\w){re.escape(each)}(?!\w)", "…", text)
+            return redact(text)
+
+        left_out = [replace(each, example=hide(each.example)) for each in self.left_out]
+        return Imported(hide(self.source), tuple(map(hide, self.understood)), tuple(left_out))
 
     def lines(self) -> list[str]:
         """Returns all lines for people."""

@@ -158,6 +158,19 @@ def resolve_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def make_relative(path: str | Path, directory: Path) -> str:
+    """Returns a path from a directory, for a file in it that is passed on; it begins with a dot."""
+    relative = os.path.relpath(path, resolve_path(directory))
+    return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)
+
+
+def locate(path: str, directory: Path) -> str:
+    """Returns the absolute path for what `make_relative` returned, and anything else as it is."""
+    if not os.fspath(path).startswith(os.curdir):
+        return path
+    return os.path.normpath(os.path.join(resolve_path(directory), path))
+
+
 def explain_absence(path: Path | str) -> str:
     """Returns why there is no regular file at a path, for a message."""
     if os.path.isdir(path):

@@ -172,7 +172,7 @@ def _fill_one(
     spent = sum(answers.flops for answers in missing)
     cells = sum(len(answers.ids) for answers in missing if answers.flops)
     price = spent / cells if cells else run.flops_each(predictor)
-    facts = describe_predictor(run, predictor) | (
+    facts = describe_predictor(run, predictor, cache.directory) | (
         {} if price is None else {FLOPS_PER_SAMPLE: price}
     )
     for answers in missing:

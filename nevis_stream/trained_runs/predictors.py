@@ -12,6 +12,8 @@ from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
+from nevis_stream.evaluation_cache.entries import CHECKPOINT
+from nevis_stream.evaluation_cache.facts import RUN, name_run
 from nevis_stream.learner import Context, Learner, call
 from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.config import read_values
@@ -24,7 +26,7 @@ from nevis_stream.run_directory.records import (
     make_tree_name,
 )
 from nevis_stream.storage.checkpoint import Checkpoint, Tree, to_host
-from nevis_stream.storage.reading import read_npz, resolve_path
+from nevis_stream.storage.reading import make_relative, read_npz, resolve_path
 from nevis_stream.storage.tables import read_table
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream, replay
@@ -378,14 +380,17 @@ def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any
     return [facts | {"class": int(label)} for label in samples.labels]
 
 
-def describe_predictor(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
-    """Returns the facts of a predictor in a cache, without the cost of an answer, as JSON."""
+def describe_predictor(run: KeptRun, predictor: KeptPredictor, cache: Path) -> dict[str, Any]:
+    """Returns the facts of a predictor in a cache, without the cost of an answer, as JSON; `cache`
+    is its directory.
+    """
+    checkpoint = predictor.checkpoint
     return {
-        "run": str(run.path.absolute()),
+        RUN: name_run(str(run.path.absolute())),
         "learner": run.ledger.header.learner,
         "seed": run.config["seed"],
         "task": predictor.task.task_id,
         "trial": predictor.trial,
         "step": predictor.step,
         "chosen": predictor.chosen,
-    } | ({"checkpoint": str(predictor.checkpoint.absolute())} if predictor.checkpoint else {})
+    } | ({CHECKPOINT: make_relative(checkpoint, cache)} if checkpoint else {})

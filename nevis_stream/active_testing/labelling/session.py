@@ -315,7 +315,7 @@ class Session:
                 written = {
                     each: None if label == NO_LABEL else label for each, label in new.items()
                 }
-                self.log.add_answers({"source": source, "labels": written})
+                self.log.add_answers({"source": Path(source).name, "labels": written})
         return len(new)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
+from nevis_stream.evaluation_cache.arguments import redact
 from nevis_stream.evaluation_cache.importers import (
     every_eval_ever,
     harness,
@@ -130,7 +131,7 @@ def _read_all(paths: Sequence[Path], shared: SharedFiles) -> tuple[list[Log], li
         if log_format := _find_format(file):
             logs += log_format.read(file, shared)
         elif file.name.startswith("samples_") and file.suffix == ".jsonl":
-            others.append(str(file))
+            others.append(redact(f"{file.parent.name}/{file.name}"))
     reason = "files that are not named samples_TASK_DATE.jsonl"
     return logs, [LeftOut(reason, len(others), name_first(others))] if others else []
 

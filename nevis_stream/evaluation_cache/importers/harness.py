@@ -19,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.arguments import (
+    IDENTITY_ARGUMENTS,
+    MODEL_ARGUMENTS,
+    digest,
+    format_facts,
+)
 from nevis_stream.evaluation_cache.importers.record import (
     JSONL,
     Format,
     Log,
     Reported,
     SharedFiles,
-    digest,
-    format_facts,
     get_object,
     read_beginning,
     read_json_array,
@@ -41,14 +45,6 @@ OTHER_KEYS = frozenset(
         *("doc_hash", "prompt_hash", "target_hash"),
     ]
 )
-MODEL_ARGUMENTS = ("pretrained", "model", "path", "engine")  # they name the model
-IDENTITY_ARGUMENTS = frozenset(  # they make another model of the one that is named
-    [
-        *("revision", "subfolder", "variant", "gguf_file", "peft", "adapter", "lora_local_path"),
-        *("delta", "quantization", "load_in_4bit", "load_in_8bit", "autogptq", "gptqmodel"),
-        *("reasoning_effort", "enable_thinking", "effort", "reasoning_tokens", "reasoning_mode"),
-    ]
-)
 # they say where and how fast it ran; all other arguments are settings
 TECHNICAL_ARGUMENTS = frozenset(
     [
@@ -57,7 +53,7 @@ TECHNICAL_ARGUMENTS = frozenset(
         *("offload_folder", "tensor_parallel_size", "data_parallel_size", "swap_space"),
         *("pipeline_parallel_size", "gpu_memory_utilization", "max_num_seqs", "base_url"),
         *("num_concurrent", "max_retries", "timeout", "tokenizer_backend", "tokenized_requests"),
-        *("verify_certificate", "cache_dir", "download_dir", "low_cpu_mem_usage", "api_key"),
+        *("verify_certificate", "cache_dir", "download_dir", "low_cpu_mem_usage"),
     ]
 )
 _PERPLEXITY = "perplexity"  # a metric that is aggregated as exp(−mean) of log-likelihoods
@@ -80,7 +76,7 @@ def read(path: Path, shared: SharedFiles) -> list[Log]:
     log = _make_log(path, match, run, shared)
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
-        log.remarks.append((kind, f"{log.model} ({path.name})"))
+        log.remarks.append((kind, f"{log.model} ({log.file})"))
     is_array = path.suffix == ".json"
     lines = read_json_array(log, shared.read_content(path)) if is_array else read_json_lines(log)
     return _fill(log, lines, run)
@@ -284,7 +280,8 @@ def read_old(path: Path, shared: SharedFiles) -> list[Log]:
             " own."
         )
     values = parse_arguments(arguments)
-    model = next((values[name] for name in MODEL_ARGUMENTS if name in values), arguments)
+    others = ",".join(f"{name}={value}" for name, value in format_facts(values).items())
+    model = next((values[name] for name in MODEL_ARGUMENTS if name in values), others)
     model = model or path.stem.removesuffix(f"_{task}")
     # the results of these versions have no date, so that of two runs the path decides
     log = Log(path, model, task, str(run.get("date") or ""), grades=shared.grades)

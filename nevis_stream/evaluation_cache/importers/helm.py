@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.arguments import digest, format_facts, is_credential
 from nevis_stream.evaluation_cache.importers.record import (
     Format,
     Log,
     SharedFiles,
-    digest,
-    format_facts,
     get_object,
 )
 
@@ -106,7 +105,11 @@ def _parse_run_name(name: str) -> tuple[str, str]:
     """
     scenario, _, arguments = name.partition(":")
     pairs = [each for each in arguments.split(",") if each]
-    others = [each for each in pairs if each.partition("=")[0] not in _MODEL_ARGUMENTS]
+    others = [
+        each
+        for each in pairs
+        if (of := each.partition("=")[0]) not in _MODEL_ARGUMENTS and not is_credential(of)
+    ]
     model = next((each.partition("=")[2] for each in pairs if each.startswith("model=")), "")
     # HELM replaces "/" by "_" in names of folders; the first one ends the organisation
     return ":".join(filter(None, (scenario, ",".join(others)))), model.replace("_", "/", 1)

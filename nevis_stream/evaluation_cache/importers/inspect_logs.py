@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput, describe_installation
-from nevis_stream.evaluation_cache.importers.harness import IDENTITY_ARGUMENTS, TECHNICAL_ARGUMENTS
+from nevis_stream.evaluation_cache.arguments import (
+    IDENTITY_ARGUMENTS,
+    clean,
+    digest,
+    format_facts,
+    redact,
+)
+from nevis_stream.evaluation_cache.importers.harness import TECHNICAL_ARGUMENTS
 from nevis_stream.evaluation_cache.importers.record import (
     FAILED,
     Format,
@@ -16,8 +23,6 @@ from nevis_stream.evaluation_cache.importers.record import (
     Reported,
     SharedFiles,
     Skipped,
-    digest,
-    format_facts,
 )
 
 _NAME = re.compile(r".\.eval$|^\d{4}-\d\d-\d\dT.*\.json$")
@@ -25,7 +30,7 @@ _NAME = re.compile(r".\.eval$|^\d{4}-\d\d-\d\dT.*\.json$")
 _TECHNICAL_ARGUMENTS = TECHNICAL_ARGUMENTS | {
     *("attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections"),
     *("cache", "cache_prompt", "batch", "logprobs", "top_logprobs", "prompt_logprobs"),
-    *("extra_headers", "fallback_models", "reasoning_history", "reasoning_summary"),
+    *("fallback_models", "reasoning_history", "reasoning_summary"),
 }
 _LIMITS = ("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit")
 _GRADES, _TRUTHS = (
@@ -100,7 +105,7 @@ def _add_description(log: Log, content: Any) -> None:
         | (about.task_args or {})
         | {name: getattr(about.config, name, None) for name in _LIMITS}
         | {role: getattr(model, "model", str(model)) for role, model in roles.items()}
-        | {"solver": f"#{digest(steps)[:8]}", "version": about.task_version}
+        | {"solver": f"#{digest(clean(steps, str))[:8]}", "version": about.task_version}
     )
 
 
@@ -132,7 +137,7 @@ def _add_values(log: Log, content: Any) -> None:
                 f"{log.path}: sample {sample_id} has another input or target in another epoch."
             )
         if sample.error is not None:
-            failed.append(f"{sample_id}: {str(sample.error.message).strip()[:60]}")
+            failed.append(f"{sample_id}: {redact(str(sample.error.message)).strip()[:60]}")
             log.failed[sample_id] = f"sample {sample_id}"
         usage = (getattr(sample, "model_usage", None) or {}).values()
         log.add_price("tokens", sample_id, sum(each.total_tokens for each in usage))
@@ -140,7 +145,7 @@ def _add_values(log: Log, content: Any) -> None:
         for metric, value in _list_scores(sample.scores or {}):
             epochs.setdefault(metric, {}).setdefault(sample_id, []).append(value)
     if failed:
-        log.remarks.append((FAILED, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
+        log.remarks.append((FAILED, f"{len(failed)} of {log.file}, for example {failed[0]}"))
 
     def convert(value: Any) -> Any:
         """Returns a value as a number, or as it is if it cannot become one."""
@@ -164,7 +169,7 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, convert) -> None
         reduced = {"": {}}
         if others := [name for name in reducers if name != "mean"]:
             kind = "the mean of the epochs is read, not what the log's own reducer makes of them"
-            log.remarks.append((kind, f"{metric} of {log.path.name}, by {' and '.join(others)}"))
+            log.remarks.append((kind, f"{metric} of {log.file}, by {' and '.join(others)}"))
     lacking: set[str] = set()
     for suffix, values in reduced.items():
         name = metric + suffix
@@ -183,7 +188,7 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, convert) -> None
             log.add(name, sample, value, place)
     if lacking:
         kind = "samples without a number in some epochs, so that the other epochs count"
-        log.remarks.append((kind, f"{len(lacking)} of {log.path.name}, {metric}"))
+        log.remarks.append((kind, f"{len(lacking)} of {log.file}, {metric}"))
 
 
 def _reduce(content: Any, metric: str) -> dict[str, dict[str, Any]]:

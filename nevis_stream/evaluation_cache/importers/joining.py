@@ -134,7 +134,7 @@ def _suggest_grades(logs: Sequence[Log], metrics: Sequence[str]) -> str:
     for log in logs:
         for skipped in (each for name in metrics for each in log.skipped.get(name, {}).values()):
             if isinstance(skipped.value, str):
-                place = f"{log.path.name}, {skipped.place}, of {log.model}"
+                place = f"{log.file}, {skipped.place}, of {log.model}"
                 grades.setdefault(skipped.value, place)
     if not grades:
         return ""
@@ -156,7 +156,7 @@ def describe_models_without(
             others = ", ".join(log.values) or "no other with numbers"
             yield "left unknown", f"{row} has no {metric} on {task} (it has {others})"
         elif skipped := log.skipped.get(metric):
-            place = f"{log.path.name}, {next(iter(skipped.values())).place}"
+            place = f"{log.file}, {next(iter(skipped.values())).place}"
             text = f"{len(skipped):,} of {row} on {task} ({metric}; for example {place})"
             yield "values that are not numbers, left unknown", text
 
@@ -287,7 +287,7 @@ def join_logs(
             cells = [columns[log.task, sample] for sample in found]
             values[i, cells] = [value for value, _ in found.values()]
             for k, (_, place) in zip(cells, found.values(), strict=True):
-                places[i, k] = f"{log.path.name}, {place}"
+                places[i, k] = f"{log.file}, {place}"
             lost = [(log.task, sample) for sample in log.failed if sample not in found]
             failed += [(i, columns[cell]) for cell in lost if cell in columns]
     failed = [cell for cell in failed if np.isnan(values[cell])]  # another log may have a value
@@ -402,7 +402,7 @@ def _compare_reported(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[
     return (
         "the log itself reports another score than the mean of what was read",
         f"{row} on {log.task}, {metric}: {reported.score:.4f}{samples}{how}, not {mean:.4f} of"
-        f" {plural(len(values), 'sample')} ({log.path.name})",
+        f" {plural(len(values), 'sample')} ({log.file})",
     )
 
 

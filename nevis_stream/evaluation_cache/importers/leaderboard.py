@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.importers.record import Format, Log, SharedFiles, digest
+from nevis_stream.evaluation_cache.arguments import digest
+from nevis_stream.evaluation_cache.importers.record import Format, Log, SharedFiles
 from nevis_stream.evaluation_cache.tables import read_columns
 
 _NAME = re.compile(

@@ -1,7 +1,5 @@
 """What a log of an evaluation says of itself; every reader of logs fills in the same record."""
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,14 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.arguments import redact
 from nevis_stream.storage.reading import open_text, parse_json, read_json
 from nevis_stream.storage.record import show_value
 
 FAILED = "samples that ended in an error"  # a kind of remark
-_LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
 JSONL = re.compile(r".\.jsonl$")
-_DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "false"}
 
 
 @dataclass
@@ -141,6 +138,14 @@ class Log:
     grades: Mapping[str, float] = field(default_factory=dict)
     prices: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.model, self.task = redact(self.model), redact(self.task)
+
+    @property
+    def file(self) -> str:
+        """The name of the file as it is kept; that of old logs has the arguments of the model."""
+        return redact(self.path.name)
+
     def add_price(self, unit: str, sample: str, amount: Any, per: float = 1) -> None:
         """Adds what an answer cost, if it is a number above 0. One `unit` is `per` of the amounts'
         unit, for example seconds are 1000 milliseconds.
@@ -188,7 +193,7 @@ class Log:
         of = f" of {self.size:,}" if self.size and self.size != count else ""
         status = f", {self.truncation}" if self.truncation else ""
         samples = f"{count:,}{of} sample{'s'[: (self.size or count) != 1]}"
-        return f"{self.path.parent.name}/{self.path.name} ({samples}{status})"
+        return f"{redact(self.path.parent.name)}/{self.file} ({samples}{status})"
 
 
 def read_json_lines(log: Log) -> Iterator[tuple[str, Any]]:
@@ -248,28 +253,3 @@ def name_first(texts: Sequence[str]) -> str:
     """Returns the first few texts, and the number of the others."""
     others = len(texts) - _MOST_NAMED
     return "; ".join(texts[:_MOST_NAMED]) + (f"; and {others:,} more" if others > 0 else "")
-
-
-def format_facts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Returns facts as short texts. A fact that is None or empty is left out, and so is one with
-    its default, which some versions of a program write and others do not.
-    """
-    texts = {}
-    for name, value in facts.items():
-        if value is None or value in ("", "None", [], {}):
-            continue
-        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
-        text = {"True": "true", "False": "false"}.get(text, text)
-        if _DEFAULTS.get(name) != text:
-            short = len(text) <= _LONGEST and text.isprintable()
-            texts[name] = text if short else f"#{digest(text)[:8]}"
-    return texts
-
-
-def digest(content: Any) -> str:
-    """Returns the SHA-256 of a text, or of anything that JSON can express; addresses of objects in
-    memory do not count.
-    """
-    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
-    text = re.sub(r"0x[0-9a-fA-F]{6,}", "", text)
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
