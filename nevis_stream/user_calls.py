@@ -3,6 +3,7 @@ that it cannot change, and a look at its attributes, which a call must leave as 
 """
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import pickle
@@ -26,7 +27,11 @@ _REFUSED = ("read-only", "WRITEABLE flag")
 
 
 def protect(array: np.ndarray) -> np.ndarray:
-    """Returns a view of an array that is read-only."""
+    """Returns a view of an array that is read-only, and where possible stays so (`setflags`)."""
+    with contextlib.suppress(TypeError, ValueError, BufferError):  # dates, bfloat16
+        view = np.asarray(memoryview(array).toreadonly())
+        if view.dtype == array.dtype and view.shape == array.shape:
+            return view
     view = array.view()
     view.flags.writeable = False
     return view
@@ -75,8 +80,9 @@ def explain_refused_write(error: BaseException) -> str:
 
 
 def _find_writer(frames: traceback.StackSummary) -> str:
-    """Returns the file and line of the last frame that is not of a library."""
-    frame = next((each for each in frames[::-1] if not _is_library(each.filename)), frames[-1])
+    """Returns the file and line of the last frame of user code, else of the last of all."""
+    users = [each for each in frames if not _is_library(each.filename)]
+    frame = (users or frames)[-1]
     return f"{Path(frame.filename).name}, line {frame.lineno},"
 
 
@@ -162,14 +168,18 @@ def _is_users(value: Any) -> bool:
     if module == "__main__":  # in a notebook it has no file
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    return bool(file) and not _is_library(file) and module.partition(".")[0] != "nevis_stream"
+    return bool(file) and not _is_library(file)
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(_LIBRARIES)
+    """Whether a file is of a library or of this project."""
+    return file.startswith(_LIBRARIES) or file.endswith(".pyx")  # in a wheel that was compiled
 
 
-_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+_LIBRARIES = (
+    *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
+    str(Path(__file__).parent),
+)
 _GENERATORS = (
     *(np.random.Generator, np.random.BitGenerator, np.random.RandomState),
     *(random.Random, np.random.SeedSequence),

@@ -106,9 +106,21 @@ def colours():
         (toy.multi_label_stream, lambda images: images.center_cropped(4)),
     ],
 )
-def test_images_that_a_learner_writes_into_are_refused_with_the_line(tmp_path, stream, take):
+@pytest.mark.parametrize(
+    "write_into",
+    [
+        lambda array: array.__setitem__(0, 0),
+        lambda array: np.random.RandomState(0).shuffle(array),
+        lambda array: random.Random(0).shuffle(array),
+        lambda array: array.setflags(write=True),
+    ],
+    ids=["item", "shuffle", "python", "flag"],
+)
+def test_images_that_a_learner_writes_into_are_refused_with_the_line(
+    tmp_path, stream, take, write_into
+):
     def write(self, images):
-        take(images)[:] = 0
+        write_into(take(images))
 
     message = r"task '\w+': \w+: test_user_calls.py, line \d+, would write into .* It is read-only"
     with pytest.raises(LearnerFault, match=message):

@@ -160,6 +160,8 @@ class RayTasks:
         if not ray.is_initialized():
             self._check_address()
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            # the first error of a trial is raised; it would print those of the others
+            os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
             local_options = (
                 {"include_dashboard": False, "num_cpus": count_cores()}
                 if self.ray_address is None

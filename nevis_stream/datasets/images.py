@@ -220,8 +220,7 @@ class Images(Sequence[np.ndarray]):
         out = np.empty((len(self), *get_view_shape(view, size)), np.uint8)
         for i in range(len(self)):
             out[i] = make_view(self._open(i), view, size)
-        out.setflags(write=False)
-        return out
+        return protect(out)
 
 
 def get_view_shape(view: str, size: int) -> tuple[int, int, int]:
@@ -378,8 +377,7 @@ class JoinedImages(Images):
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
         out = np.concatenate([part._derive(view, size) for part in self._parts])
-        out.setflags(write=False)
-        return out
+        return protect(out)
 
 
 class EncodedImages(Images):
