@@ -103,10 +103,11 @@ def test_scores_are_learned_with_their_noise(monkeypatch):
 
 
 def test_descriptions_of_a_part_do_not_depend_on_its_models():
-    known = ArrayMatrix(SMALL.copy())
+    values = SMALL.copy()
+    known = ArrayMatrix(values)
     before = describe(known, KEY, make_context())
     part = before.part == before.part[3]
-    known.values[part] = 1 - known.values[part]
+    values[part] = 1 - values[part]
     after = describe(known, KEY, make_context())
     turned = [each.without[before.part[3]] for each in (before, after)]
     # components may be turned otherwise, but span the same; mean and variance are the same
