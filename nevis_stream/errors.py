@@ -6,7 +6,7 @@ what happened, where, what to do, and which choices are valid.
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 
 class NevisStreamError(Exception):
@@ -15,6 +15,19 @@ class NevisStreamError(Exception):
 
 class BadInput(NevisStreamError, ValueError):
     """A file, a row or a value that cannot be used; the message names it."""
+
+
+class AnsweringFailed(BadInput):
+    """A function that answers for a model is out of order; the last error that it raised is the
+    cause.
+
+    Attributes:
+      answers: what it had answered, by sample; of several models, by model.
+    """
+
+    def __init__(self, message: str, answers: Mapping[Any, Any] | None = None):
+        super().__init__(message)
+        self.answers = dict(answers or {})
 
 
 class LeakError(NevisStreamError, AttributeError):

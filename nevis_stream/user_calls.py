@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, NevisStreamError
 
 _COPY = "It is read-only, since others use it too; change a copy:"
 _REFUSED = ("read-only", "WRITEABLE flag")
@@ -55,6 +55,16 @@ class ReadOnlyList(list):
     def copy(self) -> list:
         """Returns an ordinary list."""
         return list(self)
+
+
+FIRST_CALL = "The first call raised this. Where there is no answer, return None."
+"""The note of an error that is raised as it is, so that no further call is made."""
+
+
+def ends_call(error: BaseException) -> bool:
+    """Returns whether an error of code from outside is to be raised, not taken for a failure."""
+    notes = getattr(error, "__notes__", ())
+    return isinstance(error, NevisStreamError) or FIRST_CALL in notes
 
 
 class ReadOnly:

@@ -1,6 +1,7 @@
 """The estimate of a model's loss from few labels, given its probabilities and a labeller."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,17 @@ from nevis_stream.active_testing.surrogate import Schedule, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import run_active_test
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, numbers_of_each
+from nevis_stream.queries.answering import UserFunction
+from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses
 from nevis_stream.seeds import generator
-from nevis_stream.user_calls import ReadOnlyList
 
-Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
-"""Takes rows of the probabilities, returns the class of each, from 0."""
+Label = (
+    Callable[[list[int]], "Sequence[int] | np.ndarray"]
+    | Mapping[int, Any]
+    | Sequence[int]
+    | np.ndarray
+)
+"""Takes rows of the probabilities, returns the class of each, from 0; or the classes by row."""
 
 
 def estimate(
@@ -40,7 +46,8 @@ def estimate(
     Args:
       probabilities: float[n, c], the model's, on every sample.
       label: takes a list of rows and returns the class of each. Where there is none (None, NaN, a
-        text or an exception) the sample is left out, and the interval allows for any class.
+        text or an exception) the sample is left out, and the interval allows for any class. Or the
+        classes that are known: by row, or an array of all.
       budget: number of samples to ask.
       loss: "zero_one", whose mean is the error rate, or another name (`nevis-stream label simulate
         --help` lists all).
@@ -57,6 +64,8 @@ def estimate(
 
     Raises:
       BadInput: an argument cannot be used, or an answer is not a class.
+      AnsweringFailed: later than in its first call, `label` raised a NameError or an ImportError,
+        or failed ten times in a row alike. Whatever its first call raises is raised as it is.
     """
     estimate_loss = look_up(ESTIMATORS, "estimator", estimator)
     *_, last = _run_test(probabilities, label, budget, loss, rule, images, features, batch, seed)
@@ -104,9 +113,12 @@ def _run_test(
     name = "tested_model" if vectors is None else "heads"
     surrogate = Schedule().applied(build_surrogate(name, data, seed))
 
+    function = UserFunction(label, range(pool.n), "the labeller")
+
     def oracle(query: Query) -> Responses:
-        rows = ReadOnlyList(query.samples[0].tolist())
-        labels = numbers_of_each(label(rows), len(rows))
+        rows = query.samples[0].tolist()
+        found = function(rows)
+        labels = np.array([found[row] for row in rows], np.float64)  # NaN in place of None
         return Responses(query, labels[None], Cost(labels=len(rows)))
 
     random = generator(seed, "draws")

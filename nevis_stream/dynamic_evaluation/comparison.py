@@ -4,7 +4,7 @@ In a session that ends when the best model, or the order, is decided, all models
 samples in the same order. A model about which all is decided is not asked any more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop
+from nevis_stream.dynamic_evaluation.session_loop import AnswerAll
 from nevis_stream.dynamic_evaluation.stopping import ERROR, check_draws, select_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
@@ -83,7 +84,7 @@ def describe_difference(first: str, second: str, difference: Difference) -> str:
 
 def compare(
     board: Board,
-    models: Mapping[str, Callable[[list], Sequence[float]]],
+    models: Mapping[str, AnswerAll],
     budget: int | None = None,
     *,
     until: str = "best",
@@ -96,8 +97,8 @@ def compare(
     Args:
       board: the known models.
       models: by name, what takes a list of sample ids and returns a value for each, in the units of
-        the board. If it raises, the samples are asked again one at a time; one of which it raises
-        three times has no answer, and a model without 20 answers in a row ends the comparison.
+        the board, or the values, as of `evaluate`. If it raises, the samples are asked again one at
+        a time; one of which it raises three times has no answer.
       budget: most samples asked of each model; None: all.
       until: "best" or "order".
       method: as of `Session.start`.
@@ -106,7 +107,8 @@ def compare(
         kept until the call ends.
 
     Raises:
-      BadInput: an argument cannot be used, or a model does not answer.
+      BadInput: an argument cannot be used.
+      AnsweringFailed: a model does not answer, as of `Session.run`; it has the answers by model.
     """
     from nevis_stream.dynamic_evaluation.session import Session
 

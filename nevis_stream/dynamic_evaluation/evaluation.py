@@ -1,6 +1,8 @@
 """The evaluation of one new model, given a board and a function that answers for the model."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ from nevis_stream.dynamic_evaluation.new_models import (
     NewModel,
     evaluate_new_models,
 )
+from nevis_stream.dynamic_evaluation.told_files import read_if_file
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.progress import SILENT, Progress
+from nevis_stream.queries.answering import UserFunction
 from nevis_stream.queries.board import (
     Board,
     PricesGiven,
@@ -33,16 +37,17 @@ from nevis_stream.queries.oracle import (
     Query,
     Responses,
     check_numbers,
-    numbers_of_each,
 )
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part, SampleFacts
-from nevis_stream.user_calls import ReadOnlyList
+from nevis_stream.queries.samples import Part
 
-AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
-"""Takes b of a board's sample ids, returns b values, in the units of the board."""
-AskMetrics = Callable[[list[str]], Sequence[Mapping[str, Any] | None]]
-"""Takes b of a board's prompts, returns b mappings of values by metric."""
+NEW_MODEL = "new model"
+Values = Mapping[Any, Any] | Sequence[Any] | np.ndarray | str | Path
+"""Values that are there: by id, of each sample in the order of the board, or in a file."""
+AskModel = Callable[[list], "Sequence[float] | np.ndarray"] | Values
+"""Takes b of a board's sample ids, returns b values, in the units of the board; or the values."""
+AskMetrics = Callable[[list[str]], Sequence[Mapping[str, Any] | None]] | Values
+"""Takes b of a board's prompts, returns b mappings of values by metric; or these mappings."""
 
 
 def evaluate(
@@ -68,7 +73,8 @@ def evaluate(
       model: takes a list of sample ids, returns a value for each: 1 where the model is right and 0
         where it is wrong, or a score in the range of the sample. Where it has no answer (None, NaN,
         a text or an exception), a similar sample is asked instead, and the interval allows for any
-        value.
+        value. Or the values themselves: by id, an array in the order of `board.samples`, or a file
+        that `tell` reads.
       budget: number of samples to ask; or an amount in a unit of price, "20000 tokens", "2.5
         dollars", "600 seconds", which is not exceeded.
       method: name of a method; None: the one with the smallest cross-validation errors on the known
@@ -88,16 +94,22 @@ def evaluate(
     Raises:
       BadInput: the budget is above the number of samples, there is no such method or population,
         or a value is not valid.
+      AnsweringFailed: later than in its first call, `model` raised a NameError or an ImportError,
+        or failed ten times in a row alike. Whatever its first call raises is raised as it is.
     """
     board = check_board(board)
     facts = board.facts
-    low, high = sample_ranges(facts)
+    low, high = facts.ends
     check_common_mean(facts, "use `evaluate_metrics`.")
     asked = convert_budget(board, budget, prices)
+    function = UserFunction(read_if_file(model, board, NEW_MODEL), board.samples)
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
-        values = _ask_model(board, model, columns, low, high)
+        ids = [board.samples[column] for column in columns.tolist()]
+        found = function(ids)
+        values = np.array([found[each] for each in ids], np.float64)  # NaN in place of None
+        values = scale_values(values, ids, low[columns], high[columns], board.matrix.scores)
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board, population, clusters)
@@ -125,7 +137,8 @@ def evaluate_metrics(
     Args:
       board: the known models, with columns PROMPT#METRIC.
       model: takes a list of prompts, returns for each the values by metric, as a harness has them
-        of one answer. A prompt that lacks one of the metrics has no answer (see `evaluate`).
+        of one answer. A prompt that lacks one of the metrics has no answer (see `evaluate`). Or
+        these values by prompt, or a file of them.
       budget: number of prompts to ask.
       method: None: `model_assisted`, or random_mean: then all intervals hold for any new model; or
         random+PREDICTOR: for models like the known ones.
@@ -135,23 +148,33 @@ def evaluate_metrics(
 
     Raises:
       BadInput: as of `evaluate`; or the method chooses samples by one metric.
+      AnsweringFailed: as of `evaluate`.
     """
     board = check_board(board)
     facts, names = board.facts, board.ids
     if facts.prompt is None or facts.metric is None:
         raise BadInput("this board has one metric of each sample: use `evaluate`.")
-    low, high = sample_ranges(facts)
+    low, high = facts.ends
     metrics = list(dict.fromkeys(facts.metric.tolist()))
+    metric_of = facts.metric.tolist()
+    prompt_of = [name.removesuffix(f"#{each}") for name, each in zip(names, metric_of, strict=True)]
+    given = read_if_file(model, board, NEW_MODEL)
+    if given is not model:  # a file has a value for each metric of a prompt
+        rows: dict[str, dict[str, Any]] = {}
+        for name, prompt, metric in zip(names, prompt_of, metric_of, strict=True):
+            rows.setdefault(prompt, {})[metric] = given.get(name)
+        given = rows
+    pair = partial(_pair_metrics, metrics)
+    function = UserFunction(given, list(dict.fromkeys(prompt_of)), pair=pair)
     answered: dict[str, Mapping[str, Any]] = {}
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
-        asked = facts.metric[columns].tolist()
-        ids = [names[column] for column in columns.tolist()]
-        prompts = [name.removesuffix(f"#{each}") for name, each in zip(ids, asked, strict=True)]
-        new = ReadOnlyList(each for each in dict.fromkeys(prompts) if each not in answered)
-        if new:
-            answered.update(_pair_metrics(new, model(new), metrics))
+        ids, asked, prompts = (
+            [each[column] for column in columns.tolist()] for each in (names, metric_of, prompt_of)
+        )
+        if new := [each for each in dict.fromkeys(prompts) if each not in answered]:
+            answered.update(function(new))
         given = [answered[prompt].get(each) for prompt, each in zip(prompts, asked, strict=True)]
         values = check_numbers(given)
         scores = board.matrix.scores
@@ -165,7 +188,7 @@ def evaluate_metrics(
 
 
 def _pair_metrics(
-    prompts: Sequence[str], rows: Sequence[Any], metrics: Sequence[str]
+    metrics: Sequence[str], prompts: Sequence[str], rows: Sequence[Any]
 ) -> dict[str, Mapping[str, Any]]:
     """Returns a model's values by metric of each prompt, {} where it has no answer."""
     if len(rows) != len(prompts):
@@ -190,7 +213,7 @@ def _evaluate_one(
     progress: Progress,
 ) -> list[NewModel]:
     """Returns what is found of a new model on each part of a board's samples."""
-    name, scores = "new model", board.matrix.scores
+    name, scores = NEW_MODEL, board.matrix.scores
     while name in board.models:
         name += " (new)"
 
@@ -199,17 +222,6 @@ def _evaluate_one(
 
     how = Asking(budget, method, seed, population=population, progress=progress)
     return evaluate_new_models(board.matrix, [name], make_row, open_fits(board), how)
-
-
-def _ask_model(
-    board: Board, model: AskModel, columns: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Returns a model's values on some columns on the scale of the cache, float64[b], NaN where
-    there is none.
-    """
-    ids = ReadOnlyList(board.samples[column] for column in columns.tolist())
-    values = numbers_of_each(model(ids), len(ids))
-    return scale_values(values, ids, low[columns], high[columns], board.matrix.scores)
 
 
 def scale_values(
@@ -276,10 +288,3 @@ def check_answers(
     scale_values(values, ids, low, high, scores, place)
     numbers = [None if np.isnan(value) else float(value) for value in values]
     return dict(zip(ids, numbers, strict=True))
-
-
-def sample_ranges(facts: SampleFacts) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lower and the upper end of each sample's range, float64[n] twice."""
-    low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)
-    high = np.ones(facts.n) if facts.high is None else facts.high.astype(np.float64)
-    return low, high

@@ -21,7 +21,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
-from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
+from nevis_stream.dynamic_evaluation.evaluation import NEW_MODEL, check_answers
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
@@ -42,7 +42,6 @@ from nevis_stream.dynamic_evaluation.session_records import (
     read_session_prices,
 )
 from nevis_stream.dynamic_evaluation.session_start import (
-    NEW_MODEL,
     TERMS,
     Rule,
     begin,
@@ -175,7 +174,7 @@ class Session:
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper end of each sample's range, float64[n]."""
-        return sample_ranges(self.facts)
+        return self.facts.ends
 
     @cached_property
     def fitted(self) -> FittedBoard:
@@ -455,17 +454,19 @@ class Session:
 
         Args:
           answer: takes sample ids, returns a value for each. If it raises, the samples are asked
-            again one at a time.
+            again one at a time. Or the values, as of `evaluate`.
           model: its name; None: the only one.
           count: most samples of a call; None: all of a round.
           retries: how often a sample is asked again of which `answer` raises; after that it has no
             answer, and a similar one is asked.
 
         Raises:
-          BadInput: too many samples in a row have no answer; those of the last round are not
-            recorded, so that the same call goes on with them.
+          AnsweringFailed: later than in its first call, `answer` raised a NameError or an
+            ImportError, or failed ten times in a row alike; or twenty samples in a row have no
+            answer. These are not recorded, so that the same call goes on with them. Whatever the
+            first call raises is raised as it is.
         """
-        return session_loop.run(self, answer, model, count, retries)
+        return session_loop.run(self, answer, self._find_model(model), count, retries)
 
     async def run_async(
         self,
@@ -479,13 +480,14 @@ class Session:
         """Evaluates a model with several calls at a time; see `run`.
 
         Args:
-          answer: a coroutine function that takes one sample id and returns a value.
+          answer: a coroutine function that takes one sample id and returns a value; or the values.
           model: its name; None: the only one.
           concurrency: most calls at a time.
           timeout: seconds of a call after which it counts as failed; None: no limit.
           retries: as of `run`.
         """
-        return await session_loop.run_async(self, answer, model, concurrency, timeout, retries)
+        name = self._find_model(model)
+        return await session_loop.run_async(self, answer, name, concurrency, timeout, retries)
 
     def __repr__(self) -> str:
         settings = self.settings

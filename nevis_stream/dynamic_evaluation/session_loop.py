@@ -9,17 +9,18 @@ import os
 import re
 import secrets
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nevis_stream.dynamic_evaluation.evaluation import Values
 from nevis_stream.dynamic_evaluation.session_records import Cell
 from nevis_stream.dynamic_evaluation.session_view import show_live
-from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
-from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, numbers_of_each
+from nevis_stream.dynamic_evaluation.told_files import read_if_file
+from nevis_stream.errors import AnsweringFailed, BadInput, plural
+from nevis_stream.queries.answering import UserFunction
+from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate
 from nevis_stream.storage.reading import lock, open_file
-from nevis_stream.user_calls import ReadOnlyList
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session
@@ -71,10 +72,10 @@ def select_free(
     return sorted(free, key=lambda cell: handed.get(cell) != worker)
 
 
-AnswerAll = Callable[[list], Sequence[Any]]
-"""Takes b sample ids, returns b values."""
-AnswerOne = Callable[[Any], Awaitable[Any]]
-"""Takes one sample id, returns a value."""
+AnswerAll = Callable[[list], Sequence[Any]] | Values
+"""Takes b sample ids, returns b values; or the values."""
+AnswerOne = Callable[[Any], Awaitable[Any]] | Values
+"""Takes one sample id, returns a value; or the values."""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0  # seconds between looks at what others have answered
 GO_ON = "What it answered is kept; the same call continues."
 _RETRIES = 2  # of each sample, where several models answer in turn
@@ -82,19 +83,37 @@ _PAUSE = 0.2  # seconds before samples are asked for again that other workers ma
 
 
 class _Recorder:
-    """Tells a session what a function answered.
+    """Asks a function and tells a session what it answered.
 
     Failures are held back until an answer follows them or the round ends. If too many come in a
     row, the function itself has failed, and none of them is told.
 
+    Args:
+      session: is told.
+      model: its name.
+      given: a function, or values (see `UserFunction`).
+      retries: as of `Session.run`.
+      advice: of the message where the function does not go on.
+
     Attributes:
+      function: calls it.
       failures: the samples without an answer that are held back.
     """
 
-    def __init__(self, session: "Session", model: str | None, next_step: str = GO_ON):
-        self._session, self._model, self._next_step = session, model, next_step
+    def __init__(
+        self, session: "Session", model: str, given: Any, retries: int, advice: str = GO_ON
+    ):
+        given = read_if_file(given, session.board, model)
+        self._session, self._model = session, model
+        self.function = UserFunction(given, session.samples, model, retries, advice=advice)
         self.failures: dict[SampleId, None] = {}
         self._in_a_row = 0
+
+    def ask(self, ids: Sequence["SampleId"]) -> None:
+        """Asks for some samples of a round, and tells the answers."""
+        for answers in self.function.ask_each(ids):
+            self.add(answers)
+        self.flush()
 
     def add(self, answers: dict["SampleId", Any]) -> None:
         """Tells some answers; None where there is none."""
@@ -104,7 +123,8 @@ class _Recorder:
                 if value is None:
                     self.failures[sample] = None
                     self._in_a_row += 1
-                    self._stop_if_too_many()
+                    if self._in_a_row >= MOST_WITHOUT_ANSWER:
+                        self.function.fail(f"{self._in_a_row} samples in a row have no answer")
                 else:
                     told |= {**self.failures, sample: value}
                     self.failures, self._in_a_row = {}, 0
@@ -117,13 +137,6 @@ class _Recorder:
         if self.failures:
             self._session.tell(self.failures, self._model)
             self.failures = {}
-
-    def _stop_if_too_many(self) -> None:
-        if self._in_a_row >= MOST_WITHOUT_ANSWER:
-            raise BadInput(
-                f"{self._in_a_row} samples in a row have no answer, so {self._model or 'the model'}"
-                f" is not asked any more. {self._next_step}"
-            )
 
 
 def ask_in_batches(session: "Session", model: str, count: int | None) -> Iterator[list["SampleId"]]:
@@ -147,13 +160,12 @@ def ask_in_batches(session: "Session", model: str, count: int | None) -> Iterato
 
 
 def run(
-    session: "Session", answer: AnswerAll, model: str | None, count: int | None, retries: int
+    session: "Session", answer: AnswerAll, model: str, count: int | None, retries: int
 ) -> Estimate:
     """See `Session.run`."""
-    recorder = _Recorder(session, model)
+    recorder = _Recorder(session, model, answer, retries)
     for ids in session.batches(model, count):
-        recorder.add(_collect_answers(answer, ids, retries))
-        recorder.flush()
+        recorder.ask(ids)
     return session.estimate(model)
 
 
@@ -163,48 +175,24 @@ def run_in_turn(
     """Evaluates several models until nothing more is asked, `count` samples of each at a time; the
     next step is advised where one does not answer.
     """
-    recorders = {name: _Recorder(session, name, next_step) for name in answers}
-    while not session.ended:
-        for name, recorder in recorders.items():
-            if ids := session.ask(count, name):
-                recorder.add(_collect_answers(answers[name], ids, _RETRIES))
-                recorder.flush()
-
-
-def _collect_answers(
-    answer: AnswerAll, ids: Sequence["SampleId"], retries: int
-) -> dict["SampleId", Any]:
-    """Returns values by sample, None where there is none."""
-    if len(ids) > 1:
-        try:
-            return _pair_answers(ids, answer(ReadOnlyList(ids)))
-        except NevisStreamError:
-            raise
-        except Exception:
-            single = (_collect_answers(answer, [each], retries) for each in ids)
-            return {sample: value for part in single for sample, value in part.items()}
-    for attempt in range(retries + 1):
-        try:
-            return _pair_answers(ids, answer(ReadOnlyList(ids)))
-        except NevisStreamError:
-            raise
-        except Exception as error:
-            _warn_after_last(ids[0], error, attempt, retries)
-    return dict.fromkeys(ids)
-
-
-def _pair_answers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
-    numbers = numbers_of_each(values, len(ids)).tolist()
-    return {
-        sample: None if number != number else number
-        for sample, number in zip(ids, numbers, strict=True)
+    recorders = {
+        name: _Recorder(session, name, given, _RETRIES, next_step)
+        for name, given in answers.items()
     }
+    try:
+        while not session.ended:
+            for name, recorder in recorders.items():
+                if ids := session.ask(count, name):
+                    recorder.ask(ids)
+    except AnsweringFailed as failed:
+        failed.answers = {name: each.function.answers for name, each in recorders.items()}
+        raise
 
 
 async def run_async(
     session: "Session",
     answer: AnswerOne,
-    model: str | None,
+    model: str,
     concurrency: int,
     timeout: float | None,
     retries: int,
@@ -212,7 +200,8 @@ async def run_async(
     """See `Session.run_async`."""
     if concurrency < 1:
         raise BadInput(f"concurrency={concurrency}: at least one call at a time.")
-    recorder, calls = _Recorder(session, model), dict[asyncio.Task, "SampleId"]()
+    recorder = _Recorder(session, model, answer, retries)
+    calls = dict[asyncio.Task, "SampleId"]()
     refresh = show_live(session)
     with hold_name(session.directory) as worker:
         try:
@@ -222,11 +211,15 @@ async def run_async(
                     busy = {*calls.values(), *recorder.failures}
                     fresh = [each for each in given if each not in busy]
                     for each in fresh[: concurrency - len(calls)]:
-                        calls[asyncio.create_task(_call(answer, each, timeout, retries))] = each
+                        call = recorder.function.ask_at_once(each, timeout)
+                        calls[asyncio.create_task(call)] = each
                 if calls:
                     done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-                    answers = {calls.pop(task): task.result() for task in done}
+                    failed = [task for task in done if task.exception()]
+                    answers = {calls.pop(task): task.result() for task in done - {*failed}}
                     await asyncio.to_thread(recorder.add, answers)
+                    for task in failed:
+                        task.result()
                     refresh(False)
                 elif recorder.failures:
                     await asyncio.to_thread(recorder.flush)
@@ -240,25 +233,3 @@ async def run_async(
             await asyncio.gather(*calls, return_exceptions=True)
             refresh(True)
     return await asyncio.to_thread(session.estimate, model)
-
-
-async def _call(
-    answer: AnswerOne, sample: "SampleId", timeout: float | None, retries: int
-) -> float | None:
-    """Returns a value, None if there is none after all attempts."""
-    for attempt in range(retries + 1):
-        try:
-            value = await asyncio.wait_for(answer(sample), timeout)
-            return _pair_answers([sample], [value])[sample]
-        except NevisStreamError:
-            raise
-        except Exception as error:
-            _warn_after_last(sample, error, attempt, retries)
-    return None
-
-
-def _warn_after_last(sample: "SampleId", error: Exception, attempt: int, retries: int) -> None:
-    if attempt == retries:
-        text = str(error) or "no message"
-        message = f"no answer to sample {sample}: {type(error).__name__}: {text}"
-        warnings.warn(message, RunWarning, stacklevel=3)

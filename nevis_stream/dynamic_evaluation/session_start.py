@@ -109,7 +109,6 @@ def list_later_corrections(directory: Path, board: EvaluationCache) -> list[str]
     return lines
 
 
-NEW_MODEL = "new model"
 TERMS = MessageTerms(
     session="evaluation session",
     answer="answer",

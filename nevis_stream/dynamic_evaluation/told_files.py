@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.evaluation import sample_ranges
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
@@ -83,6 +82,15 @@ def read_told_answers(
     return ToldAnswers(answers, places, (*remarks, *lines))
 
 
+def read_if_file(given: Any, board: Board, model: str) -> Any:
+    """Returns a model's values by sample where the path of a file, or of a folder of logs, is
+    given; else what is given.
+    """
+    if not isinstance(given, str | Path):
+        return given
+    return read_told_answers(board, [model], Path(given), model).answers[model]
+
+
 def _choose_models(
     found: Mapping[str | None, Mapping[str, Any]],
     board: Board,
@@ -134,7 +142,7 @@ def _read_table_answers(
         if _OTHER_CONTENT in str(error):
             raise BadInput(f"{error} {_NUMBERED_ANEW}") from None
         raise
-    low, high = sample_ranges(board.facts)
+    low, high = board.facts.ends
     columns = {sample: column for column, sample in enumerate(board.ids)}
     found: dict[str | None, dict[str, Any]] = {}
     for name, values in zip(table.models, table.values, strict=True):

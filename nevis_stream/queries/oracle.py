@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing
 
-from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
+from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.queries.prices import Spending
 from nevis_stream.queries.samples import (
     UNKNOWN,
@@ -25,7 +25,7 @@ from nevis_stream.queries.samples import (
     is_observed,
     make_unknown_cells,
 )
-from nevis_stream.user_calls import ReadOnly, explain_refused_write
+from nevis_stream.user_calls import ReadOnly, ends_call, explain_refused_write
 
 
 @dataclass(frozen=True)
@@ -189,16 +189,18 @@ def ask_checked(
       int32[1, b] with `NO_LABEL`.
 
     Raises:
-      BadInput: there are too few or too many values, they are of other cells, or a number is none
-        of the valid values.
+      BadInput: there are too few or too many values, they are of other cells, a number is none of
+        the valid values, or the oracle raised a NameError or an ImportError.
     """
     try:
         answers = oracle(query)
-    except NevisStreamError:
-        raise
     except Exception as error:
+        if ends_call(error):
+            raise
         if reason := explain_refused_write(error):
             raise BadInput(reason) from error
+        if isinstance(error, NameError | ImportError):  # no other sample will be answered either
+            raise BadInput(f"what answers raised {type(error).__name__}: {error}.") from error
         if query.samples.size > 1:
             return _ask_one_at_a_time(oracle, query, scores, classes)
         message = f"no answer to sample {query.samples[0, 0]}: {type(error).__name__}: {error}"

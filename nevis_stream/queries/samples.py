@@ -158,6 +158,13 @@ class SampleFacts(ReadOnly):
         several = self.image if self.prompt is None else self.prompt
         return self.n if several is None else int(several.max()) + 1
 
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper end of each sample's range, float64[n] twice."""
+        low = np.zeros(self.n) if self.low is None else self.low.astype(np.float64)
+        high = np.ones(self.n) if self.high is None else self.high.astype(np.float64)
+        return low, high
+
     @cached_property
     def weights(self) -> np.ndarray:
         """float64[n], each sample's weight in the overall mean; they add up to 1.

@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES
 from nevis_stream.dynamic_evaluation.stopping import compute_anytime_intervals
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.errors import AnsweringFailed, BadInput, RunWarning
 from nevis_stream.estimation.betting import compute_confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.session_log import SETTINGS
@@ -312,20 +312,36 @@ def test_a_function_is_asked_until_the_end_and_again_where_it_raises(tmp_path, b
 
     def shaky(ids):
         calls.extend(ids)
-        if any(each % 5 == 0 for each in ids) and calls.count(ids[0]) < 4:
+        is_first = len(calls) == len(ids)  # whose error would be raised
+        if not is_first and any(each % 5 == 0 for each in ids) and calls.count(ids[0]) < 4:
             raise ConnectionError("busy")
         return NEW[ids]
 
     session = start(tmp_path, board)
     same(session.run(shaky, count=4), de.evaluate(board, lambda ids: NEW[ids], 12, METHOD))
     lacking = start(tmp_path / "b", board)
+    lacking.tell(answers_to(lacking.ask(2)))
+    assert all(each % 3 for each in lacking.ask(1)), "the first call does not raise"
     with pytest.warns(match="no answer to sample"):
         found = lacking.run(lambda ids: NEW[ids] if ids[0] % 3 else 1 / 0, count=1, retries=1)
     assert found.failed > 0 and found.observed == 12
-    broken = start(tmp_path / "c", board, 40)
-    with pytest.warns(match="ZeroDivisionError"), pytest.raises(BadInput, match="20 samples in a"):
-        broken.run(lambda ids: 1 / 0, retries=0)
-    assert not broken.log.read().answers  # the same call goes on
+    broken, asked = start(tmp_path / "c", board, 50), []
+
+    def breaks(ids):
+        asked.append(ids[0])
+        if len(asked) > 1:
+            raise (ValueError, KeyError)[len(asked) % 2](ids[0])  # not alike
+        return NEW[ids]
+
+    with (
+        pytest.warns(match="no answer to sample"),
+        pytest.raises(AnsweringFailed, match="20 samples in a") as failed,
+    ):
+        broken.run(breaks, count=25, retries=0)
+    assert isinstance(failed.value.__cause__, KeyError | ValueError)
+    assert len(broken.log.read().answers) == 25  # the same call goes on
+    told = [each for each in broken.samples if broken.is_told(each, "new model")]
+    assert failed.value.answers == answers_to(told)
     assert broken.run(lambda ids: NEW[ids]).failed == 0
 
 

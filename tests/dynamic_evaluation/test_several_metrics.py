@@ -89,6 +89,18 @@ def test_python_asks_each_prompt_once(board):
         de.evaluate(board, lambda ids: np.ones(len(ids)), 16)
 
 
+def test_rows_of_metrics_and_files_of_them_are_taken_as_answers(board, tmp_path):
+    def answer(prompts):
+        columns = map(column, prompts)
+        return [{"exact_match": EXACT[12, k], "f1": F1[12, k]} for k in columns]
+
+    right = de.evaluate_metrics(board, answer, 16, "random_mean")
+    prompts = list(dict.fromkeys(name.rsplit("#", 1)[0] for name in board.samples))
+    by_prompt = dict(zip(prompts, answer(prompts), strict=True))
+    for given in (by_prompt, [*by_prompt.values()], _write(tmp_path / "new.csv", [12])):
+        assert de.evaluate_metrics(board, given, 16, "random_mean") == right
+
+
 def test_a_prompt_without_one_metric_is_replaced(board):
     lost = []
 

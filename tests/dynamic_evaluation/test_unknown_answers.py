@@ -187,6 +187,19 @@ def test_answers_of_other_cells_or_values_are_refused(values, query, message):
         ask_checked(lambda query: Responses(given, np.array(values)), asked, scores=False)
 
 
+@pytest.mark.parametrize("error", [NameError("typo"), ImportError("torch")])
+def test_an_oracle_that_is_wrong_is_not_asked_again(error, cache):
+    calls = []
+
+    def oracle(query):
+        calls.append(query)
+        raise error
+
+    with pytest.raises(BadInput, match=f"what answers raised {type(error).__name__}"):
+        _added(cache, oracle, 20)
+    assert len(calls) == 1
+
+
 def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
     from nevis_stream.evaluation_cache.files import ValueTable
 
