@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nevis_stream.datasets.dataset import make_dataset as make_dataset
     from nevis_stream.datasets.images import Images as Images
     from nevis_stream.datasets.readers import read_dataset as read_dataset
-    from nevis_stream.errors import AnsweringFailed as AnsweringFailed
     from nevis_stream.errors import BadInput as BadInput
     from nevis_stream.errors import DamagedCache as DamagedCache
     from nevis_stream.errors import DamagedCheckpoint as DamagedCheckpoint
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from nevis_stream.streams.task import TaskView as TaskView
 
 _HOMES = {
-    "AnsweringFailed": "errors",
     "BadInput": "errors",
     "Comparison": "analysis.differences",
     "Context": "learner",

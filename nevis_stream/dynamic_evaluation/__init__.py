@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.evaluation import evaluate_metrics as evaluate_metrics
     from nevis_stream.dynamic_evaluation.other_metrics import estimate_metric as estimate_metric
     from nevis_stream.dynamic_evaluation.session import Session as Session
+    from nevis_stream.errors import AnsweringFailed as AnsweringFailed
     from nevis_stream.evaluation_cache.boards import read_board as read_board
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.queries.board import Board as Board
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from nevis_stream.queries.oracle import Estimate as Estimate
 
 _HOMES = {
+    "AnsweringFailed": "errors",
     "Board": "queries.board",
     "Comparison": "dynamic_evaluation.comparison",
     "Cost": "queries.oracle",
