@@ -9,7 +9,6 @@ one split of all matrices after the other; ProEval is used as in `beside_proeval
 """
 
 import itertools
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pandas as pd
 
 from nevis_stream.datasets.prepared import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
+from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.method_study import StudyDesign
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     DEFAULT,
@@ -44,8 +44,7 @@ def measure_split(folder: Path, name: str, count: int, seed: int) -> Iterator[di
     design = StudyDesign((), (), known_fraction, new=NEW)
     known, truth = method_study.split(matrix, design, seed)
     means, fit_key = truth.mean(axis=1), jax.random.key(seed)
-    with tempfile.TemporaryDirectory(prefix="nevis-stream-study-") as chosen:
-        guarded = choice.choose(Path(chosen), known, len(truth), BUDGET, seed, []).method
+    guarded = choice.choose(Fits(memory={}), known, len(truth), BUDGET, seed).method
     used = {DEFAULT: guarded, UNGUARDED: guarded.removeprefix(methods.GUARDED)}
     done: dict[str, dict] = {}
     for method in METHODS:

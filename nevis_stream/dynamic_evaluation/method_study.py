@@ -11,7 +11,6 @@ import dataclasses
 import io
 import json
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import compute_mean_absolute_error, correlate_ranks
 from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
+from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
@@ -335,8 +335,7 @@ def _choose_method(name: str, known: ArrayMatrix, models: int, budget: int, seed
     """Returns the name of the method to use: this one, or the one that `add-model` chooses."""
     if name != methods.DEFAULT:
         return name
-    with tempfile.TemporaryDirectory(prefix="nevis-stream-study-") as folder:
-        return choose(Path(folder), known, models, budget, seed, []).method
+    return choose(Fits(memory={}), known, models, budget, seed).method
 
 
 def open_record(file: Path, settings: Mapping[str, Any] | None = None) -> StudyRecord:
