@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
 from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.known_models import rank_model, read_known
@@ -68,6 +69,8 @@ def add_models(
       BadInput: as `evaluate_new_models`.
     """
     asking = Asking(budget, method, **how)
+    if method is not None:
+        methods.get_within_budget(method)  # a wrong name is an error, whatever is complete
     complete = {each.name for each in find_complete_models(cache, list(oracles))}
     names = [name for name in oracles if name not in complete]
     if not names:

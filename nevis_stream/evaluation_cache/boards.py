@@ -10,7 +10,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.cache_matrix import CacheMatrix
-from nevis_stream.evaluation_cache.entries import spread_provenance
+from nevis_stream.evaluation_cache.entries import check_ids, spread_provenance
 from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.exchange import (
     match_rows,
@@ -27,6 +27,7 @@ from nevis_stream.evaluation_cache.files import (
     read_values,
 )
 from nevis_stream.evaluation_cache.importers import is_log
+from nevis_stream.evaluation_cache.integrity import refuse_damage
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.queries.board import Board, check_board
 from nevis_stream.queries.matrix import ArrayMatrix
@@ -62,7 +63,7 @@ def read_board(
     if isinstance(source, EvaluationCache):
         if models is not None or value_range or metrics or lower_is_better or how:
             raise BadInput(f"{source.directory}: a cache states its names, ranges and metrics.")
-        return make_cache_board(source)
+        return read_cache_board(source)
     how |= {"metrics": metrics, "lower_is_better": lower_is_better}
     if isinstance(source, str | Path):
         if models is not None:
@@ -81,6 +82,8 @@ def read_board(
 
 def _make_board(table: ValueTable, file: str, samples: Sequence[int] | None = None) -> Board:
     """Returns the board of a table; `samples` as of `Board`."""
+    check_ids("models", table.models)
+    check_ids("samples", table.samples)
     provenances = table.sample_provenance or [{}] * len(table.samples)
     stated = table.model_provenance or [{}] * len(table.models)
     groups = list_groups(stated)
@@ -117,7 +120,9 @@ def _name_array(
     named = bool(columns) and columns != list(range(values.shape[1]))  # a table of pandas
     if models is None and named:
         models = [str(each) for each in array.index]
-    names = [f"model-{row}" for row in range(len(values))] if models is None else list(models)
+    names = [f"model-{row}" for row in range(len(values))]
+    if models is not None:
+        names = [str(name) for name in models]
     if len(names) != len(values):
         raise BadInput(f"models: {len(names)} names; the array has {len(values)} rows.")
     ids = [str(column) for column in (columns if named else range(values.shape[1]))]
@@ -125,6 +130,12 @@ def _name_array(
 
 
 @check_board.register
+def read_cache_board(cache: EvaluationCache) -> Board:
+    """Returns a cache as a board; a damaged one is refused."""
+    refuse_damage(cache)
+    return make_cache_board(cache)
+
+
 def make_cache_board(cache: EvaluationCache) -> Board:
     """Returns a cache as a board; its values are read when they are needed."""
 

@@ -76,7 +76,10 @@ def import_file(
         vectors, lines = features(table.samples)
         table = dataclasses.replace(table, remarks=(*table.remarks, *lines), features=vectors)
     progress.stage(f"write {len(table.models)} models × {len(table.samples):,} samples")
-    return write_table(cache, table, path.name, threshold, dataset_weights)
+    try:
+        return write_table(cache, table, path.name, threshold, dataset_weights)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def write_table(
@@ -95,37 +98,34 @@ def write_table(
     provenances = table.sample_provenance or [{}] * len(table.samples)
     name = redact(file)
     origin = {"file": name} | ({} if threshold is None else {"threshold": threshold})
-    try:
-        with cache.index.writing() as db:
-            table = _match_cache(db, table)
-            planes, predicted = (
-                cells.convert_arrays(table.models, table.samples, values)
-                for values in (
-                    {CORRECT: table.values, CONFIDENCE: table.confidence},
-                    {CORRECT: table.predicted},
-                )
+    with cache.index.writing() as db:
+        table = _match_cache(db, table)
+        planes, predicted = (
+            cells.convert_arrays(table.models, table.samples, values)
+            for values in (
+                {CORRECT: table.values, CONFIDENCE: table.confidence},
+                {CORRECT: table.predicted},
             )
-            if dataset_weights is not None:
-                about = records.read_about(db) | {"dataset_weights": dict(dataset_weights)}
-                records.write_about(db, about)
-            columns = entries.add_samples(db, table.samples, provenances)
-            rows = [
-                (model, entries.add_model(db, model, origin | provenance))
-                for model, provenance in zip(
-                    table.models, table.model_provenance or [{}] * len(table.models), strict=True
-                )
-            ]
-            withheld = records.describe_withheld(db, table.models, table.samples, table.values)
-            table = dataclasses.replace(table, remarks=(*table.remarks, *withheld))
-            cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
-            if predicted:
-                cells.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
-            if (vectors := table.features) is not None:
-                has_features = ~np.isnan(vectors).any(axis=1)
-                cells.write_features(db, cache.cells, columns[has_features], vectors[has_features])
-            records.add_imports(db, [Imported(name, table.remarks, table.left_out)])
-    except BadInput as error:
-        raise BadInput(f"{file}: {error}") from None
+        )
+        if dataset_weights is not None:
+            about = records.read_about(db) | {"dataset_weights": dict(dataset_weights)}
+            records.write_about(db, about)
+        columns = entries.add_samples(db, table.samples, provenances)
+        rows = [
+            (model, entries.add_model(db, model, origin | provenance))
+            for model, provenance in zip(
+                table.models, table.model_provenance or [{}] * len(table.models), strict=True
+            )
+        ]
+        withheld = records.describe_withheld(db, table.models, table.samples, table.values)
+        table = dataclasses.replace(table, remarks=(*table.remarks, *withheld))
+        cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
+        if predicted:
+            cells.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
+        if (vectors := table.features) is not None:
+            has_features = ~np.isnan(vectors).any(axis=1)
+            cells.write_features(db, cache.cells, columns[has_features], vectors[has_features])
+        records.add_imports(db, [Imported(name, table.remarks, table.left_out)])
     return table
 
 
@@ -205,24 +205,33 @@ def _join_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
 
 
 def _rescale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
-    """Returns a table whose values of metrics without bounds have the scale of the cache, where the
-    cache has one.
+    """Returns a table on the scale of a cache; see `_rescale_to`."""
+    if not any(UNBOUNDED in each for each in table.sample_provenance):
+        return table
+    names = entries.find_names(db, table.samples, table.sample_provenance)
+    columns = entries.find_numbers(db, "samples", names)
+    stored = entries.spread_provenance(entries.read_batches(db))
+    return _rescale_to(table, names, [stored[k] if k >= 0 else {} for k in columns.tolist()])
+
+
+def _rescale_to(
+    table: ValueTable, names: Sequence[str], stored: Sequence[Mapping[str, Any]]
+) -> ValueTable:
+    """Returns a table whose values of metrics without bounds have the scale of values that are
+    known, where there are some.
+
+    Args:
+      table: the table.
+      names: of its samples there.
+      stored: what is known of each of its samples.
 
     Raises:
       BadInput: a value lies outside of that scale.
     """
-    if not any(UNBOUNDED in each for each in table.sample_provenance):
-        return table
-    names = entries.find_names(db, table.samples, table.sample_provenance)
-    columns, stored = (
-        entries.find_numbers(db, "samples", names),
-        entries.spread_provenance(entries.read_batches(db)),
-    )
     values, provenances = table.values.copy(), list(table.sample_provenance)
-    for k, column in enumerate(columns.tolist()):
-        ours = stored[column] if column >= 0 else {}
-        if UNBOUNDED in ours and UNBOUNDED in provenances[k]:
-            (low, high), (first, last) = map(facts.read_range, (provenances[k], ours))
+    for k, (theirs, ours) in enumerate(zip(table.sample_provenance, stored, strict=True)):
+        if UNBOUNDED in ours and UNBOUNDED in theirs:
+            (low, high), (first, last) = map(facts.read_range, (theirs, ours))
             values[:, k] = (low + values[:, k] * (high - low) - first) / (last - first)
             if (outside := (values[:, k] < 0) | (values[:, k] > 1)).any():
                 model = table.models[int(outside.argmax())]
@@ -231,7 +240,7 @@ def _rescale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
                     f" {first:g} to {last:g} of this cache. Import all files into a new cache, with"
                     " a range: --range=LOW,HIGH."
                 )
-            provenances[k] = provenances[k] | {"low": first, "high": last}
+            provenances[k] = theirs | {"low": first, "high": last}
     return dataclasses.replace(table, values=values, sample_provenance=provenances)
 
 
@@ -287,11 +296,18 @@ def read_beside(known: ValueTable, path: str | Path, **how: Any) -> ValueTable:
     columns = np.array([place.get(name, -1) for name in names], np.int64)
     hashes = {column: str(each.get(facts.HASH) or "") for column, each in enumerate(stated)}
     batches = [(slice(column, column + 1), each) for column, each in enumerate(stated)]
+    models = known.model_provenance or [{}] * len(known.models)
     try:
-        identity.compare_samples(names, columns, batches, hashes, given)
+        if any(UNBOUNDED in each for each in given):
+            ours = [stated[column] if column >= 0 else {} for column in columns.tolist()]
+            table = _rescale_to(table, names, ours)
+            given = table.sample_provenance
+        places = dict(zip(names, map(table.format_place, table.samples), strict=True))
+        identity.compare_samples(names, columns, batches, hashes, given, places.__getitem__)
+        table, lines = match_rows(table, dict(zip(known.models, models, strict=True)))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    table = dataclasses.replace(table, samples=names)
+    table = dataclasses.replace(table, samples=names, remarks=(*table.remarks, *lines))
     return table.as_scores() if scores else table
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.additions.models import add_models
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.errors import BadInput, DamagedCache, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
 from nevis_stream.queries.oracle import Responses
@@ -111,3 +111,45 @@ def test_a_wrong_answer_is_refused(outcomes, answer, message):
 def test_what_is_no_board_is_refused(source, options, message):
     with pytest.raises(BadInput, match=message):
         de.read_board(source, **options)
+
+
+def test_names_of_an_array_are_texts_and_checked(outcomes):
+    assert de.read_board(outcomes, models=range(12)).models[:2] == ["0", "1"]
+    for names in (["a"] * 12, ["", *"bcdefghijkl"], ["\ud800", *"bcdefghijkl"]):
+        with pytest.raises(BadInput, match="twice|empty|not an id"):
+            de.read_board(outcomes, models=names)
+
+
+def test_a_damaged_cache_is_no_board(tmp_path, outcomes):
+    import_file(tmp_path / "cache", write(tmp_path / "board.csv", outcomes))
+    cells = tmp_path / "cache" / "cells.bin"
+    content = bytearray(cells.read_bytes())
+    content[-1] ^= 255
+    cells.write_bytes(content)
+    for source in (tmp_path / "cache", EvaluationCache(tmp_path / "cache")):
+        with pytest.raises(DamagedCache):
+            de.evaluate(de.read_board(source), lambda ids: [1] * len(ids), 8, METHOD)
+    with pytest.raises(DamagedCache):
+        de.evaluate(EvaluationCache(tmp_path / "cache"), lambda ids: [1] * len(ids), 8, METHOD)
+
+
+def test_a_file_is_read_on_the_scale_of_a_board_without_bounds(tmp_path):
+    """Both files have a scale of their own; what is read beside the board has the board's."""
+    head = "model,sample,metric,score\n"
+    values = {"m0": [2.0, 8.0], "m1": [4.0, 6.0]}
+    rows = [f"{name},s{k},m,{v}\n" for name, row in values.items() for k, v in enumerate(row)]
+    (tmp_path / "board.csv").write_text(head + "".join(rows))
+    (tmp_path / "new.csv").write_text(head + "new,s0,m,1\nnew,s1,m,3\n")
+    board = de.read_board(tmp_path / "board.csv", value_range="none")
+    table = board.read_answers(tmp_path / "new.csv", value_range="none")
+    (part,) = board.facts.parts
+    assert [part.unscale(each) for each in table.values[0]] == pytest.approx([1, 3])
+    (tmp_path / "far.csv").write_text(head + "new,s0,m,1\nnew,s1,m,300\n")
+    with pytest.raises(BadInput, match="far.csv: .*outside of the scale"):
+        board.read_answers(tmp_path / "far.csv", value_range="none")
+
+
+def test_a_wrong_method_is_refused_where_nothing_is_left_to_ask(tmp_path, outcomes):
+    import_file(tmp_path / "cache", write(tmp_path / "board.csv", outcomes))
+    with pytest.raises(BadInput, match="method"):
+        add_models(EvaluationCache(tmp_path / "cache"), {"m0": None}, 8, "no such method")

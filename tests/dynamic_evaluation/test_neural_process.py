@@ -239,7 +239,7 @@ for name, value in SHORT.items():
     setattr(training, name, value)
 training.STEPS, fits.SECONDS = 50, 0.0
 known, method = ArrayMatrix(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
-stored = fits.StoredFit(Path(sys.argv[1]), method, known, 0, [])
+stored = fits.find_fit(fits.Fits(Path(sys.argv[1])), method, known, 0)
 write, count = checkpoint.write, int(sys.argv[2])
 
 def written(*arguments):
@@ -271,18 +271,17 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
 
     def fit(folder):
         ctx = make_context()
-        stored = fits.StoredFit(tmp_path / folder / "fit", method, known, 0, [])
+        stored = fits.find_fit(fits.Fits(tmp_path / folder), method, known, 0)
         evaluator = stored.make_evaluator(known, 8, KEY, ctx)
         return evaluator.tree, total(ctx.meter.counts())
 
-    (tmp_path / "killed").mkdir()
     whole, flops = fit("whole")
     everything, parts[:] = len(parts), []
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed" / "fit"), str(fatal)]
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(fatal)]
     assert subprocess.run(command).returncode == -signal.SIGKILL
     again, charged = fit("killed")
     assert 0 < len(parts) < everything  # some were not computed again
     assert charged == flops
     leaves, others = jax.tree.leaves(whole), jax.tree.leaves(again)
     assert all(np.array_equal(a, b) for a, b in zip(leaves, others, strict=True))
-    assert not list((tmp_path / "killed").glob("*.unfinished"))
+    assert [each.name for each in (tmp_path / "killed" / fits.FOLDER).iterdir()] == [method.name]
