@@ -159,7 +159,7 @@ def read_result(run_dir: Path) -> dict[str, Any]:
             for task, info in chosen.items()
         },
     } | {
-        name: " and ".join(sorted({str(each.get(key)) for each in machines}))
+        name: " and ".join(sorted({str(each.get(key) or "unknown") for each in machines}))
         for name, key in (("commit", "project"), ("processor", "processor"))
     }
 
