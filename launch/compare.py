@@ -40,7 +40,9 @@ _ALL_TASKS = flags.DEFINE_bool(
     "all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges."
 )
 _ACROSS = flags.DEFINE_bool(
-    "across_streams", False, "Compare runs of different streams on the tasks that are in both."
+    "across_streams",
+    False,
+    "Compare runs of different streams on the tasks, of the same data, that are in both.",
 )
 
 

@@ -51,8 +51,14 @@ from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import explain_absence, locate, resolve_path
 from nevis_stream.terminal import TerminalProgress
-from nevis_stream.trained_runs.caches import CheckpointOracle, MovedCheckpointOracle, open_cache
+from nevis_stream.trained_runs.caches import (
+    CheckpointOracle,
+    MovedCheckpointOracle,
+    find_task,
+    open_cache,
+)
 from nevis_stream.trained_runs.predictors import (
+    KeptRun,
     describe_predictor,
     find_predictor,
     list_cell_ids,
@@ -297,19 +303,25 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             model: FileOracle(table, model, partial(_choose, samples), values.samples)
             for model in models
         }
-        provenances = [{"file": values.samples} | each for each in table.sample_provenance]
+        provenances = [{"file": source.name} | each for each in table.sample_provenance]
     else:
-        opened = cached(lambda run_dir: open_run(run_dir, values.stream, values.trust))
+
+        @cached
+        def open_same(run_dir: Path) -> KeptRun:
+            """Opens a run on the data of the cache."""
+            run = open_run(run_dir, values.stream, values.trust)
+            find_task(cache, run)
+            return run
+
         checkpoints = _checkpoints(cache, [Path(path) for path in values.run_dir])
         first = next(path for path, _ in checkpoints.values())
-        run = opened(first.parent.parent)
+        run = open_same(first.parent.parent)
         _ = run.learner  # trusted and importable, or an error before anything is computed
-        dataset_id = cache.about.get("dataset_id")
-        task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
+        task = find_task(cache, run)
         parts = run.samples(task, values.splits)
         samples = [cell for part in parts for cell in list_cell_ids(task, part)]
         oracles = {
-            model: MovedCheckpointOracle(model, path, trial, opened, partial(_choose, samples))
+            model: MovedCheckpointOracle(model, path, trial, open_same, partial(_choose, samples))
             for model, (path, trial) in checkpoints.items()
         }
         provenances = [

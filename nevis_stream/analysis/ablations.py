@@ -4,18 +4,14 @@ Runs of different streams are compared on the tasks that all of them judge, if t
 tasks on the same data. Everything else is left out with the reason.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.points import list_task_errors, point
-from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.runs import Run, read_fingerprints
 from nevis_stream.analysis.seeds import SeedGroup, Spread, group_by_seed, spread
 from nevis_stream.catalogue import published
-from nevis_stream.storage.reading import open_text
 
 _OF_THE_STREAM = ("stream", "stream_digest")
 _PARTIAL = "+partial"
@@ -208,14 +204,9 @@ def _judged_data(run: Run) -> dict[str, str]:
     """What identifies the data of each judged task: the fingerprint in stream.csv, or without one
     the number of predicted samples.
     """
-    fingerprints = read_own_file(run.path, "stream.csv", _fingerprints, run.unread) or {}
+    fingerprints = read_fingerprints(run)
     return {
         result.task_id: fingerprints.get(result.task_id) or f"n = {result.n}"
         for result in list_task_errors(run.ledger)
         if result.judged
     }
-
-
-def _fingerprints(file: Path) -> dict[str, str]:
-    with open_text(file) as text:
-        return {row["task_id"]: row["fingerprint"] for row in csv.DictReader(text)}

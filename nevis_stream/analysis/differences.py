@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,9 @@ import pandas as pd
 from nevis_stream.analysis import verdict
 from nevis_stream.analysis.bootstrap import Interval, bound_over_seeds, bound_over_tasks
 from nevis_stream.analysis.points import TaskError, describe_progress, list_task_errors, point
-from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.runs import Run, read_fingerprints
 from nevis_stream.analysis.seeds import SeedGroup, spread
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 
 EQUAL = 0.05  # costs within this share of each other are called equal
 
@@ -99,13 +99,14 @@ def compare_groups(
 
     If a method has finished runs, only those are used. A method without any is compared on the
     tasks that it has reached, without costs. Tasks whose error is undefined in a run, or that were
-    scored on different samples, are left out; every omission is a remark.
+    scored on different samples or are other data of the same name, are left out; every omission is
+    a remark.
 
     Args:
       a, b: runs of the same protocol and, unless `across_streams`, of the same stream.
       judged_only: whether to compare only the tasks that the protocol judges.
-      across_streams: whether to compare the tasks that two streams have in common; differences are
-        then those of learner and stream together.
+      across_streams: whether to compare the tasks that two streams have in common, with the same
+        data; differences are then those of learner and stream together.
 
     Raises:
       BadInput: different streams or protocols, or no common task.
@@ -114,7 +115,9 @@ def compare_groups(
     (a, remarks_a), (b, remarks_b) = _select_finished(a), _select_finished(b)
     runs = [*a.runs, *b.runs]
     errors = [_list_errors(run, judged_only) for run in runs]
-    common, omissions = _find_common(errors)
+    # runs of one stream have the same data
+    data = [read_fingerprints(run) for run in runs] if remarks else []
+    common, omissions = _find_common(errors, data)
     if not common:
         # without the consequence (after "; "), which speaks of tasks that are compared
         unfinished_runs = [each.partition("; ")[0] for each in (*remarks_a, *remarks_b)]
@@ -160,8 +163,8 @@ def _check(a: SeedGroup, b: SeedGroup, across_streams: bool) -> tuple[str, ...]:
     )
     if not across_streams:
         raise BadInput(
-            f"{streams}. With --across_streams the tasks in both are compared; differences are then"
-            " those of learner and stream together."
+            f"{streams}. With --across_streams the tasks in both are compared if their data are the"
+            " same; differences are then those of learner and stream together."
         )
     return (f"{streams}; differences and costs are those of learner and stream together",)
 
@@ -187,17 +190,23 @@ def _list_errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
     return {error.task_id: error for error in errors if error.judged or not judged_only}
 
 
-def _find_common(errors_by_run: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
-    """Returns the tasks on which all runs can be compared, and why the others are left out.
+def _find_common(
+    errors_by_run: Sequence[dict[str, TaskError]], data: Sequence[Mapping[str, str]]
+) -> tuple[list[str], list[str]]:
+    """Returns the tasks on which all runs can be compared, and remarks: why the others are left
+    out, and of how many it is not known whether their data are the same.
 
     Args:
       errors_by_run: of each run, the errors by task.
+      data: of each run, what identifies the data of a task; none if all have the same.
     """
-    common, omissions, missing = [], [], 0
+    common, omissions, missing, unknown = [], [], 0, 0
     tasks = dict.fromkeys(task for of_run in errors_by_run for task in of_run)
     for task in tasks:
         errors = [of_run[task] for of_run in errors_by_run if task in of_run]
         samples = sorted({error.n for error in errors if error.n})
+        stated = [of_run.get(task, "") for of_run in data]
+        different = sorted({*stated} - {""})
         undefined = [error.reason for error in errors if math.isnan(error.error)]
         if len(errors) < len(errors_by_run):
             missing += 1
@@ -205,8 +214,14 @@ def _find_common(errors_by_run: Sequence[dict[str, TaskError]]) -> tuple[list[st
             omissions.append(f"{task}: its error is undefined in a run ({undefined[0]})")
         elif len(samples) > 1:
             omissions.append(f"{task}: scored on {' and on '.join(map(str, samples))} samples")
+        elif len(different) > 1:
+            texts = " and ".join(each[:8] for each in different)
+            omissions.append(f"{task}: other data under the same name (fingerprints {texts})")
         else:
             common.append(task)
+            unknown += "" in stated
+    if unknown:
+        omissions.append(f"{plural(unknown, 'task')}: whether the data are the same is not known")
     if missing:
         omissions.append(f"{missing} of {len(tasks)} tasks are not in every run")
     return common, omissions

@@ -119,7 +119,8 @@ def compare(
         that differ only in their seed are one method; of several methods on a side, the two that
         are closest in cost are compared.
       judged_only: whether to compare only the tasks that the protocol judges.
-      across_streams: whether to compare the tasks that two streams have in common.
+      across_streams: whether to compare the tasks that two streams have in common, with the same
+        data.
 
     Returns: the comparison; printed, it says in words what the runs can tell.
 

@@ -1,5 +1,6 @@
 """Reading run directories: those that can be used, and those that are left out with the reason."""
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.consistency import compare_streams, find_first_difference, run_notes
-from nevis_stream.analysis.own_files import find_own_file
+from nevis_stream.analysis.own_files import find_own_file, read_own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.environment import CONVENTIONS_KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger, find_run_dirs
 from nevis_stream.run_directory.records import Header, TrainRecord
+from nevis_stream.storage.reading import open_text
 from nevis_stream.terminal import as_text
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
@@ -140,6 +142,17 @@ def _same_tasks(published: Run, run: Run) -> bool:
 
 def _tasks(run: Run) -> list[tuple[str, str]]:
     return [(train.task_id, train.meta_split) for train in run.ledger.of_kind(TrainRecord)]
+
+
+def read_fingerprints(run: Run) -> dict[str, str]:
+    """Returns what identifies the data of each task, as far as the run's stream.csv states it."""
+
+    def read(file: Path) -> dict[str, str]:
+        with open_text(file) as text:
+            rows = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(text)}
+        return {task: fingerprint for task, fingerprint in rows.items() if fingerprint}
+
+    return read_own_file(run.path, "stream.csv", read, run.unread) or {}
 
 
 def _read_ledger(path: Path) -> Ledger:

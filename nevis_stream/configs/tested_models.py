@@ -101,7 +101,8 @@ def gather(
       seed: of the features.
 
     Raises:
-      BadInput: the cache lacks a sample or has no complete model.
+      BadInput: the cache lacks a sample or has no complete model; or the data of the cache, or of
+        a run, are others under the same name.
     """
     needs = set(needs)
     images = _shrink(pool.images) if needs & {"features", "images"} else None
@@ -143,21 +144,39 @@ def _shrink(images) -> np.ndarray:
 
 
 def _others(model, runs) -> list[tuple[KeptRun, KeptPredictor]]:
-    """Returns the other predictors of the model's data set with a checkpoint."""
+    """Returns the other predictors of the model's data set with a checkpoint.
+
+    Raises:
+      BadInput: a run has other data under the same name.
+    """
     if model.run is None:
         return []
+    dataset_id = model.predictor.task.dataset_id
+    for run in runs:
+        named = any(task.dataset_id == dataset_id for task in run.stream.tasks)
+        if named and run.fingerprint(dataset_id) != model.run.fingerprint(dataset_id):
+            raise BadInput(
+                f"--run_dir={run.path}: its data set {dataset_id!r} has other data than that of the"
+                f" tested model's run, {model.run.path}."
+            )
     others = [
         (run, each)
         for run in (model.run, *runs)
         for each in run.predictors
         if each.checkpoint
-        and each.task.dataset_id == model.predictor.task.dataset_id
+        and each.task.dataset_id == dataset_id
         and (run is not model.run or each.predictor_id != model.predictor.predictor_id)
     ]
     return others
 
 
 def _outcomes(cache, pool) -> np.ndarray:
+    data = cache.about.get("fingerprint")
+    if data and pool.dataset is not None and pool.dataset.fingerprint() != data:
+        raise BadInput(
+            f"{cache.directory}: its outcomes are on other data of the name"
+            f" {pool.dataset.dataset_id!r} than those of the pool."
+        )
     columns = {sample: column for column, sample in enumerate(cache.samples())}
     missing = [sample for sample in pool.ids if sample not in columns]
     if missing:

@@ -2,10 +2,10 @@
 and models of a cache whose checkpoints are there run on exactly the samples that are asked.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from nevis_stream.evaluation_cache.exchange import IdsOfColumns
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.queries.samples import UNKNOWN
+from nevis_stream.streams.task import Task
 from nevis_stream.trained_runs.predictors import (
     KeptPredictor,
     KeptRun,
@@ -116,27 +117,43 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
     Raises:
       BadInput: the cache contains other data.
     """
-    task = predictor.task
-    about = {
-        "dataset_id": task.dataset_id,
-        "kind": task.kind,
-        "num_classes": task.num_classes,
-        "fingerprint": _make_fingerprint(run, task.dataset_id),
-    }
+    about = _describe_data(run, predictor.task)
     cache = EvaluationCache(path, create=True, about=about)
-    if cache.about != about:
-        name = next(name for name, value in about.items() if cache.about.get(name) != value)
-        raise BadInput(
-            f"{path}: this cache contains data with {name} {cache.about.get(name)!r}, but the run's"
-            f" data have {about[name]!r}. Use another folder: --cache=OTHER."
-        )
+    _check_data(cache, run, about)
     return cache
 
 
-@functools.lru_cache(maxsize=256)
-def _make_fingerprint(run: KeptRun, dataset_id: str) -> str:
-    task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
-    return run.stream.dataset(task).fingerprint()
+def find_task(cache: EvaluationCache, run: KeptRun) -> Task:
+    """Returns a task of a run on the data of a cache.
+
+    Raises:
+      BadInput: it has none, or other data under the same name.
+    """
+    dataset_id = cache.about.get("dataset_id")
+    for task in run.stream.tasks:
+        if task.dataset_id == dataset_id:
+            _check_data(cache, run, _describe_data(run, task))
+            return task
+    raise BadInput(f"{run.path}: its stream has no data set {dataset_id!r} of {cache.directory}.")
+
+
+def _describe_data(run: KeptRun, task: Task) -> dict[str, Any]:
+    return {
+        "dataset_id": task.dataset_id,
+        "kind": task.kind,
+        "num_classes": task.num_classes,
+        "fingerprint": run.fingerprint(task.dataset_id),
+    }
+
+
+def _check_data(cache: EvaluationCache, run: KeptRun, about: dict[str, Any]) -> None:
+    stored = cache.about
+    for name, value in about.items():
+        if stored.get(name) != value:
+            raise BadInput(
+                f"{cache.directory}: this cache contains data with {name} {stored.get(name)!r}, but"
+                f" those of {run.path} have {value!r}. Use another folder: --cache=OTHER."
+            )
 
 
 def _fill_one(
@@ -204,7 +221,7 @@ def add_features(
     Raises:
       BadInput: the learner has no backbone, or samples have features of another one.
     """
-    task = next(t for t in run.stream.tasks if t.dataset_id == cache.about["dataset_id"])
+    task = find_task(cache, run)
     cells = cache.samples()
     samples = Samples.join(run.samples_of(task, cells))
     features, flops = backbone_run.features(backbone, samples)

@@ -162,7 +162,7 @@ class KeptRun:
           BadInput: the data have changed since the run.
         """
         recorded = self._recorded.get(task.dataset_id, {}).get("fingerprint")
-        if self._fingerprint(task.dataset_id) != recorded:
+        if self.fingerprint(task.dataset_id) != recorded:
             raise BadInput(
                 f"{self.path}: the data of task {task.task_id!r} in stream {self.stream.name} are"
                 " not those of the run. Either they have changed, or the run's stream was a csv,"
@@ -171,7 +171,8 @@ class KeptRun:
         return self.stream.splits_of(self._events[task.task_id])
 
     @functools.cached_property
-    def _fingerprint(self) -> Callable[[str], str]:
+    def fingerprint(self) -> Callable[[str], str]:
+        """Returns what identifies the data of a dataset_id of its stream."""
         tasks = {task.dataset_id: task for task in self.stream.tasks}
         return functools.cache(lambda name: self.stream.dataset(tasks[name]).fingerprint())
 

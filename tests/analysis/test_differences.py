@@ -212,6 +212,31 @@ def test_streams_and_protocols_are_not_mixed(tmp_path):
         compare_groups(ours, early, across_streams=True)
 
 
+def test_tasks_of_one_name_with_other_data_are_not_joined(tmp_path):
+    """As after labels were corrected, and one learner was run again."""
+    methods = run("a", [0.1] * 6), run("b", [0.2] * 6, digest="f" * 16)
+    paths = [each.write(tmp_path / str(place)) for place, each in enumerate(methods)]
+    data = [dict.fromkeys(TASKS, "1" * 64), dict.fromkeys(TASKS, "1" * 64)]
+
+    def compare():
+        for path, of_run in zip(paths, data, strict=True):
+            rows = [f"{task},{fingerprint}" for task, fingerprint in of_run.items()]
+            (path / "stream.csv").write_text("\n".join(["task_id,fingerprint", *rows]))
+        return compare_groups(*group_by_seed(read_runs(paths)[0]), across_streams=True)
+
+    assert [each.task_id for each in compare().tasks] == TASKS
+    data[1][TASKS[2]] = "2" * 64
+    del data[1][TASKS[4]]  # an earlier version stated none
+    result = compare()
+    assert [each.task_id for each in result.tasks] == [*TASKS[:2], *TASKS[3:]]
+    said = "other data under the same name (fingerprints 11111111 and 22222222)"
+    assert f"{TASKS[2]}: {said}" in str(result)
+    assert "1 task: whether the data are the same is not known" in str(result)
+    data[1] = dict.fromkeys(TASKS, "2" * 64)
+    with pytest.raises(BadInput, match=f"no task to compare: {TASKS[0]}: other data under the"):
+        compare()
+
+
 def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
     errors = [None, None, 0.96, 0.95, 0.58, 0.99], [None, None, 0.03, 0.06, 0.38, 0.04]
     result = compare_groups(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))

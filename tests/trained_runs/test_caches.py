@@ -7,9 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from nevis_stream.active_testing.labelling.pools import PoolImages
 from nevis_stream.additions.models import add_models
 from nevis_stream.configs import run_config
 from nevis_stream.configs.recorded import open_run
+from nevis_stream.configs.tested_models import TestedModel, gather
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -26,6 +28,7 @@ from nevis_stream.trained_runs.caches import (
     MovedCheckpointOracle,
     add_features,
     fill,
+    find_task,
 )
 from nevis_stream.trained_runs.predictors import find_predictor
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
@@ -339,3 +342,64 @@ def test_a_run_that_contradicts_itself_fills_no_cache(kept_run, tmp_path, damage
     damage(tmp_path / "run")
     with pytest.raises(BadInput, match=message):
         fill(open_run(tmp_path / "run", str(kept_run.path.parent / "few.csv")), tmp_path / "caches")
+
+
+def run_on_arrays(folder, seed):
+    """Runs a learner over a task of arrays, named as always, and returns the run."""
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(3, size=90)
+    images = draw.integers(0, 200, (90, 8, 8)) + 18 * labels[:, None, None]
+    folder.mkdir()
+    np.savez(folder / "y.npz", images=images.astype(np.uint8), labels=labels)
+    head = "order,year,task_id,dataset_id,meta_split,path"
+    (folder / "mine.csv").write_text(f"{head}\n1,2020,y,y,test,y.npz\n")
+    config = run_config.make_default("nearest_class_mean")
+    config.stream = str(folder / "mine.csv")
+    config = run_config.resolve(config)
+    written = run_config.to_json(config)
+    run(config.build(), load_stream(config.stream), folder / "run", config=written, keep="all")
+    return open_run(folder / "run", str(folder / "mine.csv"))
+
+
+def test_other_data_of_the_same_name_are_not_joined(tmp_path):
+    """As after labels were corrected."""
+    old, new = (run_on_arrays(tmp_path / name, seed) for seed, name in enumerate(("old", "new")))
+    fill(old, tmp_path / "caches", splits=["dev"])
+    cache = EvaluationCache(tmp_path / "caches" / "y")
+    assert find_task(cache, old) == old.stream.tasks[0]
+    for refused in (
+        lambda: fill(new, tmp_path / "caches", splits=["dev"]),
+        lambda: find_task(cache, new),  # a run that stands where that of the cache was
+    ):
+        with pytest.raises(BadInput, match="contains data with fingerprint"):
+            refused()
+    assert len(cache.models()) == 1
+    (tested,), (other,) = old.predictors, new.predictors
+    model = TestedModel("old", np.zeros((1, 3)), run=old, predictor=tested)
+    pool = PoolImages([], old.samples(tested.task, ["dev"])[0].images)
+    with pytest.raises(BadInput, match="data set 'y' has other data than that of the tested"):
+        gather(model, pool, ["ensemble"], [new])
+    dataset = new.stream.dataset(other.task)
+    pool = PoolImages(cache.samples(), pool.images, dataset=dataset)
+    with pytest.raises(BadInput, match="outcomes are on other data of the name 'y'"):
+        gather(model, pool, ["outcomes"], cache=cache)
+    pool = PoolImages(cache.samples(), pool.images, dataset=old.stream.dataset(tested.task))
+    outcomes = gather(model, pool, ["outcomes"], cache=cache).outcomes
+    assert outcomes.shape == (1, len(cache.samples()))
+
+
+def test_a_cache_of_a_run_holds_no_absolute_path_and_moves_with_it(tmp_path):
+    (tmp_path / "all").mkdir()
+    kept = run_on_arrays(tmp_path / "all" / "mine", 0)
+    fill(kept, tmp_path / "all" / "caches", splits=["dev"])
+    cache = tmp_path / "all" / "caches" / "y"
+    for file in cache.iterdir():
+        assert str(tmp_path).encode() not in file.read_bytes()
+    about = EvaluationCache(cache).about
+    merged = EvaluationCache(tmp_path / "all" / "deeper" / "copy", create=True, about=about)
+    merged.merge(EvaluationCache(cache))
+    (tmp_path / "all").rename(tmp_path / "moved")
+    for name in ("caches/y", "deeper/copy"):
+        found = add._checkpoints(EvaluationCache(tmp_path / "moved" / name), [])
+        (place,) = found.values()
+        assert place[0] == tmp_path / "moved" / "mine" / "run" / "checkpoints" / "0000-y"

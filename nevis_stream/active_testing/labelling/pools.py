@@ -14,7 +14,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.datasets import sources
-from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, SourceImage
 from nevis_stream.datasets.reading import match_parts
@@ -41,6 +41,7 @@ class PoolImages:
       labels: int64[n] if the source has them, else None. A session does not look at them.
       classes: names of the classes, if the source has them.
       from_paths: whether the ids are paths of files, sorted.
+      dataset: of which it is a split; None for files.
     """
 
     ids: Sequence[str]
@@ -48,6 +49,7 @@ class PoolImages:
     labels: np.ndarray | None = None
     classes: Sequence[str] = ()
     from_paths: bool = False
+    dataset: DataSet | None = None
 
 
 def make_absolute(pool: str) -> str:
@@ -90,7 +92,8 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
     if split not in parts:
         raise BadInput(f"--pool={pool}: {unknown('split', split, parts)}")
     samples = parts[split]
-    return PoolImages(samples.ids, samples.images, samples.labels, dataset.class_names)
+    classes = dataset.class_names
+    return PoolImages(samples.ids, samples.images, samples.labels, classes, dataset=dataset)
 
 
 def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
