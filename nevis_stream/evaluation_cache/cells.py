@@ -432,12 +432,14 @@ _MOST_CELLS = 1 << 22  # of the models whose tiles are written again in one step
 
 
 def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratum) -> Erratum:
-    """Adds an erratum as `add_errata` does, and returns it. If the last one says the same, that one
-    is returned instead: the command was repeated after a kill, and estimates may refer to it.
+    """Adds an erratum as `add_errata` does, after the last one (`records.make_later`), and returns
+    it. If the last one says the same, that one is returned instead: the command was repeated after
+    a kill, and estimates may refer to it.
     """
     for last in records.read_errata(db)[-1:]:
         if replace(last, time=new.time) == new:
             return last
+        new = replace(new, time=records.make_later(new.time, last.time))
     add_errata(db, cells, [new])
     return new
 

@@ -16,7 +16,7 @@ import re
 import sqlite3
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -295,6 +295,24 @@ class Erratum(_Record):
 def get_current_time() -> str:
     """Returns the time for a new record, in UTC, to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def make_later(time: str, last: str) -> str:
+    """Returns the time of a new record, 1 µs after the last one's if the clock says that it is not
+    later: the clocks of two machines differ, and the later correction counts.
+
+    Raises:
+      Unsound: the last one's is no time.
+    """
+    if time > last:
+        return time
+    try:
+        later = datetime.fromisoformat(last) + timedelta(microseconds=1)
+        if (text := later.isoformat(timespec="microseconds")) > last:
+            return text
+    except (ValueError, OverflowError):
+        pass
+    raise Unsound(f"an erratum has the time {last!r}, after which no other one can come")
 
 
 def read_errata(db: sqlite3.Connection) -> list[Erratum]:

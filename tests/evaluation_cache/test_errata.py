@@ -9,7 +9,7 @@ import pytest
 
 from nevis_stream.additions.standings import rank_models
 from nevis_stream.dynamic_evaluation.fitted_board import digest_board
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board, records
 from nevis_stream.evaluation_cache.additions import Addition, append, digest_errata, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
@@ -190,6 +190,40 @@ def test_a_repeated_command_adds_no_second_record(tmp_path):
     assert cache.amend({"m1": {"s3": 1}}, "right") == amended
     again = cache.remove(["m1"], ["s3"], "wrong")  # it is there again
     assert cache.errata() == [first, amended, again]
+
+
+def test_the_later_correction_counts_where_the_clock_is_behind(tmp_path, monkeypatch):
+    """Two machines correct one cache; the second one's clock is an hour behind, and never moves."""
+    cache = filled(tmp_path / "c")
+    times = iter(["2026-11-28T10:59:59.999999+00:00"] + 5 * ["2026-11-28T10:00:00.000000+00:00"])
+    monkeypatch.setattr(records, "get_current_time", lambda: next(times))
+    for value in (0, 1, 0, 1):
+        cache.amend({"m0": {"s0": value}}, f"to {value}")
+        assert cache.matrix(["m0"], ["s0"]) == value
+    cache.remove(["m0"], ["s0"], "unclear")
+    assert cache.matrix(["m0"], ["s0"]) == 255
+    cache.amend({"m0": {"s0": 0}}, "clear")
+    found = [each.time for each in cache.errata()]
+    assert found[1] == "2026-11-28T11:00:00.000000+00:00" and found == sorted(set(found))
+    assert cache.verify() == [] and cache.matrix(["m0"], ["s0"]) == 0
+    other = EvaluationCache(tmp_path / "other", create=True)
+    other.merge(cache)
+    assert other.errata() == cache.errata() and other.matrix(["m0"], ["s0"]) == 0
+
+
+@pytest.mark.parametrize("time", ["soon", "9999-12-31T23:59:59.999999+00:00", "2099-11-28T23:00Z"])
+def test_a_record_of_another_time_does_not_hide_a_later_correction(time, tmp_path):
+    """Another program wrote it."""
+    cache = filled(tmp_path / "c")
+    with cache.index.writing() as db:
+        made = records.Erratum(time, "elsewhere", values={"m0": {"s0": 0.0}})
+        records.add_errata(db, [made])
+    try:
+        cache.amend({"m0": {"s0": 1}}, "again")
+    except DamagedCache as refused:
+        assert repr(time) in str(refused)
+    else:
+        assert cache.matrix(["m0"], ["s0"]) == 1
 
 
 def test_names_that_are_not_there_are_refused(tmp_path):
