@@ -23,10 +23,12 @@ from nevis_stream.lazy import load_lazily
 if TYPE_CHECKING:
     from nevis_stream.active_testing.estimation import estimate as estimate
     from nevis_stream.active_testing.estimation import estimates as estimates
+    from nevis_stream.errors import AnsweringFailed as AnsweringFailed
     from nevis_stream.queries.oracle import Cost as Cost
     from nevis_stream.queries.oracle import Estimate as Estimate
 
 _HOMES = {
+    "AnsweringFailed": "errors",
     "Cost": "queries.oracle",
     "Estimate": "queries.oracle",
     "estimate": "active_testing.estimation",
