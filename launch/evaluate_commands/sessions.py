@@ -31,6 +31,7 @@ from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
 from nevis_stream.storage import write_file
+from nevis_stream.storage.tables import encode_csv
 from nevis_stream.terminal import TerminalProgress
 
 
@@ -238,11 +239,12 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     note = "" if pictures or session.ended else "No interval before all answers are there."
     note = " ".join([note, *(f"It {line}." for line in session.corrections())]).strip()
     chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
-    for model in settings.models:
-        if len(failures := find_likely_failures(session, model)):
-            name = f"failures-{model}.csv" if len(settings.models) > 1 else "failures.csv"
-            content = failures.to_csv(index=False).encode()
-            write_file(session.directory / "report" / name.replace("/", "_"), content)
+    failures = pd.concat(
+        find_likely_failures(session, model).assign(model=model) for model in settings.models
+    )
+    if len(failures):
+        content = encode_csv(failures[["model", "sample", "probability"]])
+        write_file(session.directory / "report" / "failures.csv", content)
     chapters = [chapter]
     if settings.until_decided is not None:
         found = compare_models(session)

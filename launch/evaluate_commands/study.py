@@ -46,6 +46,7 @@ from nevis_stream.report.styles import assign_styles
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.storage.tables import name_files
 from nevis_stream.terminal import make_progress_bars
 
 RECORD, TABLE = "study.jsonl", "study.csv"  # in the folder of a study, with its study.json
@@ -90,10 +91,6 @@ def run_study(words: Sequence[str], values: FlagValues) -> None:
         _apply(Path(values.config), values)
     entry.use_compilation_cache()
     paths, folder = [Path(word) for word in words], Path(values.out)
-    if (name := find_repeat([path.stem for path in paths])) is not None:
-        raise BadInput(
-            f"two files are named {name!r}, and results are stored by name: rename one of them."
-        )
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
@@ -108,6 +105,11 @@ def run_study(words: Sequence[str], values: FlagValues) -> None:
         if len(parts) > 1:
             print(f"{path}: {_PARTS.format(len(parts))}")
         matrices += parts
+    if (name := find_repeat([matrix.name for matrix in matrices])) is not None:
+        raise BadInput(
+            f"two files are named {name!r}, or one and a data set of another. Results are stored by"
+            " name: rename one of them."
+        )
     design = _design(values, matrices)
     for matrix in matrices:
         for remark in study_checks.list_remarks(matrix, design):
@@ -118,13 +120,15 @@ def run_study(words: Sequence[str], values: FlagValues) -> None:
     frame = _run(matrices, design, record, folder / TABLE)
     summary = study_summary.summarise(matrices, design, frame)
     study_summary.write(folder, summary)
+    files = name_files(matrix.name for matrix in matrices)
     for matrix in matrices:
-        _write_figure(folder, matrix, design, frame[frame["matrix"] == matrix.name])
+        rows = frame[frame["matrix"] == matrix.name]
+        _write_figure(folder / files[matrix.name], matrix, design, rows)
     split = summary["split"] + (f"; hidden data sets: {design.hide}" if design.hide else "")
     count = "1 matrix" if len(matrices) == 1 else f"{len(matrices)} matrices"
     _show(frame, f"means over {_seeds(design)} of {count}, {split}")
     print(summary["advice"])
-    figures = ", ".join(f"{matrix.name}.png" for matrix in matrices)
+    figures = ", ".join(f"{file}.png" for file in files.values())
     print(f"written to {folder}: study.csv, {figures} (and as pdf)")
     print(entry.as_typed(f"next: python -m launch.report {folder} --out=report"))
 
@@ -154,9 +158,9 @@ def _apply(path: Path, values: FlagValues) -> None:
 
 
 def _write_figure(
-    folder: Path, matrix: StudiedMatrix, design: StudyDesign, rows: pd.DataFrame
+    beginning: Path, matrix: StudiedMatrix, design: StudyDesign, rows: pd.DataFrame
 ) -> None:
-    """Writes the curves of one matrix as png and pdf."""
+    """Writes the curves of one matrix as png and pdf, whose paths begin with `beginning`."""
     curves = {
         method: evaluation_summary.summarise_method(part)
         for method, part in rows.groupby("method", sort=False)
@@ -173,7 +177,7 @@ def _write_figure(
         for form, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=form, dpi=160, metadata=metadata)
-            write_file(folder / f"{matrix.name}.{form}", buffer.getvalue())
+            write_file(beginning.with_name(f"{beginning.name}.{form}"), buffer.getvalue())
 
 
 def _matrix(name: str, table: ValueTable, values: FlagValues) -> StudiedMatrix:

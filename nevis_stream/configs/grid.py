@@ -7,13 +7,14 @@ dev split four times, so that all points pay the same share for it.
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_collections
 
 from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.tables import name_files
 
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4
@@ -93,7 +94,8 @@ def list_cells(
                 f"{_format_values(first.values)} and {_format_values(second.values)} {same};"
                 " leave one out."
             )
-    return combinations
+    files = name_files(cell.name for cell in combinations)
+    return [replace(cell, name=files[cell.name]) for cell in combinations]
 
 
 def _cell(
@@ -127,5 +129,4 @@ def format_value(value: Any) -> str:
 
 
 def _in_a_name(value: Any) -> str:
-    parts = value if isinstance(value, tuple) else [value]
-    return "_".join(re.sub(r"[^\w.+@-]", "_", str(part)) for part in parts)
+    return "_".join(map(str, value)) if isinstance(value, tuple) else str(value)

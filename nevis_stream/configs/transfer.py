@@ -25,6 +25,7 @@ from nevis_stream.storage import write_file
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.reading import resolve_path
 from nevis_stream.storage.record import as_lines, write_once
+from nevis_stream.storage.tables import name_files
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 
@@ -84,7 +85,7 @@ class TransferMatrixRun:
             record.task_id: record.error for record in self.ledger.of_kind(PredictRecord)
         }
         self.trained = {record.task_id: record for record in self.ledger.of_kind(TrainRecord)}
-        tasks = list(self.trained)
+        self._files, tasks = name_files(self.trained), list(self.trained)
         for source in sources or ():
             if source not in tasks[:-1]:
                 raise BadInput(unknown("source", source, tasks[:-1]))
@@ -103,7 +104,7 @@ class TransferMatrixRun:
     def write_row_config(self, source: str) -> run_config.RunConfig:
         """Writes the source's predictor to a file of weights, and returns the config of its row."""
         record = self.trained[source]
-        path = self.out / "weights" / f"{source}.safetensors"
+        path = self.out / "weights" / f"{self._files[source]}.safetensors"
         if not path.exists():
             checkpoint = self._indep / "checkpoints" / record.name
             try:
@@ -143,7 +144,9 @@ class TransferMatrixRun:
         rows: list[dict[str, Any]] = []
         for source in self.sources:
             ledger = run_one(
-                self.write_row_config(source), self.targets(source), self.out / f"from-{source}"
+                self.write_row_config(source),
+                self.targets(source),
+                self.out / f"from-{self._files[source]}",
             )
             for record in ledger.of_kind(PredictRecord):
                 rows.append(

@@ -17,7 +17,7 @@ ORIGIN is `published` (prepared from the published files) or `local` (imported f
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,11 @@ def find_directory(dataset_id: str, origin: str) -> Path:
     return find_data_root() / origin / dataset_id / VERSION
 
 
+def find_alike(name: str, others: Iterable[str]) -> list[str]:
+    """Returns the names that differ from a name in case only: a drive may not tell them apart."""
+    return [other for other in others if other != name and other.casefold() == name.casefold()]
+
+
 def is_ready(dataset_id: str, origin: str) -> bool:
     """Returns whether the data set has been prepared.
 
@@ -107,6 +112,8 @@ def read_about(dataset_id: str, origin: str) -> dict[str, Any]:
         if not isinstance(facts, dict):
             raise ValueError("not a JSON object")
         problem = "" if _is_sealed(facts) else _CHANGED
+        if (name := facts.get("dataset_id", dataset_id)) in find_alike(dataset_id, [name]):
+            problem = f"is of {name!r}, since the drive ignores case"
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({error})"
     if problem:

@@ -10,7 +10,6 @@ import csv
 import dataclasses
 import io
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed,
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.storage.tables import quote, unquote
+from nevis_stream.storage.tables import name_files, quote, unquote
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ
@@ -43,9 +42,6 @@ COLUMNS = (
     *("seconds", "dataset_errors", "flops"),
 )
 _NUMBER_TYPES = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
-
-
-_UNUSUAL = re.compile(r"[^\w.-]+")  # in names of files
 
 
 @dataclass(frozen=True)
@@ -91,10 +87,11 @@ class StudiedMatrix:
         parts = [] if self.facts is None else self.facts.parts
         if len(parts) < 2:
             return [self]
+        files = name_files(part.name for part in parts)
         return [
             dataclasses.replace(
                 self,
-                name=f"{self.name}-{_UNUSUAL.sub('_', part.name)}",
+                name=f"{self.name}-{files[part.name]}",
                 values=self.values[:, part.columns],
                 facts=self.facts.take(part.columns),
             )

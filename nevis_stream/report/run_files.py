@@ -88,15 +88,9 @@ def find_thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> st
       runs: where to look.
       small: with 128 colours, which takes fewer bytes.
     """
-    if not is_file_name(task_id):
-        return None
-    pictures = (encode_picture(run, f"{task_id}.png", small=small) for run in runs)
+    files = ((run, f"{mistakes_file.name_thumbnails(run.ledger, task_id)}.png") for run in runs)
+    pictures = (encode_picture(run, file, small=small) for run, file in files)
     return next(filter(None, pictures), None)
-
-
-def is_file_name(task_id: str) -> bool:
-    """Returns whether a task's id can be the name of a file, one that stays in its directory."""
-    return bool(task_id) and not set(task_id) & set("/\\\0") and task_id not in (".", "..")
 
 
 def encode_picture(run: Run, name: str, count: int | None = None, small: bool = True) -> str | None:
@@ -195,9 +189,7 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
       task_id: the task.
       most: how many mistakes are shown.
     """
-    if not is_file_name(task_id):
-        return None
-    name = f"{task_id}-mistakes"
+    name = f"{mistakes_file.name_thumbnails(run.ledger, task_id)}-mistakes"
     file = f"thumbnails/{name}.json"
     record = read_own_file(run.path, file, mistakes_file.read_mistakes, run.unread)
     if record is None:

@@ -16,9 +16,12 @@ from PIL import Image
 from nevis_stream import metrics
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import Images
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import Record, check_choice, check_object, check_unicode, number
+from nevis_stream.storage.tables import name_files
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
 
@@ -80,8 +83,15 @@ SIDE = 48
 _GAP = 2
 
 
-def write_thumbnails(path: Path, images: Images) -> None:
+def name_thumbnails(ledger: Ledger, task_id: str) -> str:
+    """Returns the beginning of the names of a task's files in a run's thumbnails."""
+    trained = (record.task_id for record in ledger.of_kind(TrainRecord))
+    return name_files([*trained, task_id])[task_id]
+
+
+def write_thumbnails(beginning: Path, images: Images) -> None:
     """Writes a PNG of up to 12 images, evenly spaced, unless the file exists."""
+    path = beginning.with_name(f"{beginning.name}.png")
     if path.exists():
         return
     picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
@@ -197,7 +207,7 @@ def find_worst(
 
 
 def write_mistakes(
-    directory: Path,
+    beginning: Path,
     task_id: str,
     split: str,
     predictor_id: str,
@@ -209,7 +219,7 @@ def write_mistakes(
     """Writes TASK-mistakes.png (up to 12 images; none without a mistake) and TASK-mistakes.json.
 
     Args:
-      directory: the run's thumbnails.
+      beginning: the path of both files up to "-mistakes".
       task_id, split, predictor_id: what was answered, and by what.
       samples, kind, probabilities, class_names: as for `find_worst`.
     """
@@ -225,9 +235,9 @@ def write_mistakes(
     )
     if mistakes:
         image = strip(samples.images, [i for i, _ in mistakes])
-        write_file(directory / f"{task_id}-mistakes.png", image)
+        write_file(beginning.with_name(f"{beginning.name}-mistakes.png"), image)
     text = json.dumps(record.to_json(), indent=1, sort_keys=True)
-    write_file(directory / f"{task_id}-mistakes.json", text.encode())
+    write_file(beginning.with_name(f"{beginning.name}-mistakes.json"), text.encode())
 
 
 def read_mistakes(file: Path) -> TaskMistakes:

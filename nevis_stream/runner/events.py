@@ -233,7 +233,7 @@ def predict(
         answers.append(answer)
         if trial is trials[0] and split != POOL:
             outcomes.write_mistakes(
-                work.path / "thumbnails",
+                work.thumbnails(task),
                 task.task_id,
                 split,
                 trial.predictor_id,

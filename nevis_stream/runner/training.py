@@ -29,7 +29,7 @@ from nevis_stream.progress import Progress
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.environment import Digests
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.outcomes import write_thumbnails
+from nevis_stream.run_directory.outcomes import name_thumbnails, write_thumbnails
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
@@ -90,6 +90,10 @@ class Work:
     def checkpoint(self, name: str) -> Path:
         """Returns the directory of an event's checkpoint, or of "init"."""
         return self.path / "checkpoints" / name
+
+    def thumbnails(self, task: Task) -> Path:
+        """Returns the beginning of the paths of a task's files for people to see."""
+        return self.path / "thumbnails" / name_thumbnails(self.ledger, task.task_id)
 
     def workspace(self, name: str) -> EventWorkspace:
         """Returns where an event's trials are kept until its record is written."""
@@ -197,7 +201,7 @@ class TrainEvents:
         work, own = self.work, self.events[event]
         task, leaked = own.task, _count_leaked(work, own)
         images = work.stream.splits_of(own)["train"].images
-        write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
+        write_thumbnails(work.thumbnails(task), images)
         ctx = self._context(event)
         returned = work.call("train", task, work.view(own), self._state_before(event), ctx)
         if complaint := _find_fault(returned):

@@ -10,6 +10,7 @@ import codecs
 import csv
 import errno
 import gzip
+import hashlib
 import io
 import re
 import unicodedata
@@ -257,6 +258,31 @@ def shorten(text: str) -> str:
 
 _MOST = 10  # names in a sentence
 LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
+
+
+_UNUSUAL = re.compile(r"[^\w.+@-]+|^\.+")
+
+
+def name_files(names: Iterable[str]) -> dict[str, str]:
+    """Returns what a file or folder of each name is called: what is unusual becomes "_".
+
+    A name gets a digest if it is too long, or if an earlier one has its file, as on a drive that
+    ignores case. The digest follows a character that is unusual in names.
+
+    >>> name_files(["org/a", "x", "X"])
+    {'org/a': 'org_a', 'x': 'x', 'X': 'X~4b68ab38'}
+    """
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        file = _UNUSUAL.sub("_", name)
+        folded = unicodedata.normalize("NFC", file.casefold())
+        if folded in taken or not 0 < len(file.encode()) <= LONGEST:
+            digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:8]
+            file = f"{file.encode()[: LONGEST - 9].decode(errors='ignore')}~{digest}"
+        taken.add(folded)
+        files[name] = file
+    return files
 
 
 def check_name(name: str, meaning: str) -> None:

@@ -53,6 +53,8 @@ def test_every_combination_with_names_that_say_what_it_is():
         for cell in grid.list_cells(config(), [("stream", "random_40@1,my/own.csv,pico+partial")])
     ]
     assert names == ["stream-random_40@1", "stream-my_own.csv", "stream-pico+partial"]
+    alike = grid.list_cells(config(), [("label", "a/b,a_b,A_b")])
+    assert len({cell.name.lower() for cell in alike}) == 3 and alike[0].name == "label-a_b"
 
 
 @pytest.mark.parametrize(("steps", "look"), [(240, 60), (10, 3), (2, 1), (0, 1), (50_000, 12_500)])

@@ -170,6 +170,14 @@ def test_a_mean_of_different_directions_is_not_formed(mixed):
     assert [part.name for part in matrix.parts] == ["b-quiz", "b-speech"]
 
 
+def test_parts_of_a_study_that_are_called_alike_stay_apart(tmp_path):
+    rows = ["a,x/y,1,points,12", "a,x_y,1,f1,0.5"]
+    (tmp_path / "a.csv").write_text("\n".join(["model,dataset,sample,metric,score", *rows]))
+    table = read_values(tmp_path / "a.csv", value_range="none")
+    parts = StudiedMatrix("b", table.values, facts=table.facts).parts
+    assert len(parts) == 2 == len({part.name for part in parts}) and parts[0].name == "b-x_y"
+
+
 def test_a_metric_without_bounds_has_no_interval_that_needs_them(mixed):
     cache, path = mixed
     quiz, speech = _added(cache, path, ["m12"], 40, "random_mean")

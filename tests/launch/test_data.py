@@ -146,6 +146,14 @@ def test_a_second_import_replaces_the_first_one(data, pictures, own_copy):
     assert f"next: python -m launch.data show mine --data_dir={own_copy}\n" in again
 
 
+@pytest.mark.usefixtures("own_copy")
+def test_names_of_data_sets_differ_in_more_than_case(data, pictures, own_copy):
+    said = data("import", pictures, "--task=Mine", "--year=2024", status=2)
+    assert "Mine: the data set 'mine' is there already" in said
+    (own_copy / "local/Mine").symlink_to("mine")  # as on a drive that ignores case
+    assert "is of 'mine', since the drive ignores case" in data("show", "Mine", status=2)
+
+
 @pytest.mark.usefixtures("damaged")
 def test_a_task_whose_facts_have_changed_is_to_be_imported_again(data):
     said = data("show", "mine", status=2)

@@ -1,12 +1,15 @@
 """launch.evaluate start, ask, tell, status and report: a model is evaluated while it runs."""
 
 import json
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
+from nevis_stream import dynamic_evaluation as de
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.storage.tables import read_table
 from tests.documented_commands import run
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW
 from tests.evaluation_cache import harness_logs
@@ -357,3 +360,15 @@ def test_mistakes_are_explained(words, message):
 def test_a_file_of_wrong_answers_is_refused_by_its_line(folder, content, message):
     (folder / "bad.csv").write_text(content)
     assert message in evaluate("tell s bad.csv", 2)
+
+
+def test_likely_failures_of_all_models_are_in_one_file(folder):
+    names = ["org/a", "org_a", "Org/A", "x" * 300, "y: z?*", "=1+1"]
+    board = de.read_board(folder / "leaderboard.csv")
+    session = de.Session.start("s", board, budget=6, method="stratified_mean", models=names)
+    for number, model in enumerate(names):
+        session.tell(dict.fromkeys(session.ask(model=model), number % 2), model)
+    evaluate("report s")
+    rows = read_table(folder / "s/report/failures.csv", "failures.csv", {"model": ""}).records()
+    counts = Counter(row["model"] for _, row in rows)
+    assert counts == dict.fromkeys([*names[:-1], "'=1+1"], len(session.samples) - 6)

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from nevis_stream.analysis.runs import read_runs
 from nevis_stream.datasets.dataset import Samples
+from nevis_stream.report import run_files
 from nevis_stream.run_directory.outcomes import Mistake, find_worst, read_mistakes, write_mistakes
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
@@ -91,9 +93,24 @@ def test_a_run_leaves_its_mistakes(tmp_path):
     assert first["predicted_name"] == named.class_names[first["predicted"]]
 
 
+def test_tasks_that_differ_in_case_have_files_of_their_own(tmp_path):
+    shown = [toy.blobs("Pets", seed=1), toy.striped("pets"), toy.blobs("PETS", classes=4, seed=3)]
+    ledger = run(
+        toy.ToyLearner(), Stream.from_datasets("case", shown, [1992, 1993, 1994], 3), tmp_path
+    )
+    names = [path.name for path in (tmp_path / "thumbnails").iterdir()]
+    assert len(names) == 9 == len({name.lower() for name in names}) and "Pets.png" in names
+    (result,), _ = read_runs([tmp_path])
+    for record in ledger.of_kind(PredictRecord):
+        assert run_files.find_thumbnail(record.task_id, [result])
+        mistakes = run_files.read_mistakes(result, record.task_id, 12)
+        assert {each.sample_id.partition("/")[0] for each in mistakes.all} == {record.task_id}
+    assert run_files.find_thumbnail("../thumbnails/Pets", [result]) is None
+
+
 def test_no_mistake_no_image(tmp_path):
     samples = toy.stream().splits(toy.stream().tasks[0])["test"]
     right = np.eye(3, dtype=np.float32)[samples.labels]
-    write_mistakes(tmp_path, "alpha", "test", "0" * 16, samples, "single_label", right)
+    write_mistakes(tmp_path / "alpha", "alpha", "test", "0" * 16, samples, "single_label", right)
     assert [path.name for path in tmp_path.iterdir()] == ["alpha-mistakes.json"]
     assert json.loads((tmp_path / "alpha-mistakes.json").read_text())["mistakes"] == []

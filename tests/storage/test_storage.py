@@ -17,6 +17,7 @@ from nevis_stream.storage import (
     write_directory,
     write_file,
 )
+from nevis_stream.storage.tables import LONGEST, name_files
 from tests import killed_child
 
 
@@ -193,3 +194,28 @@ def test_the_name_of_a_new_log_is_synced_before_its_first_line_counts(tmp_path, 
     assert synced == inodes
     append_line(log, "2")
     assert synced == [*inodes, inodes[-1]]
+
+
+def test_names_out_of_data_share_no_file(tmp_path):
+    long = "x" * 300
+    names = [
+        "org/a",
+        "org_a",
+        "Org/A",
+        "y: z?*",
+        "..",
+        "",
+        ".a",
+        long,
+        f"{long}y",
+        "é",
+        "É",
+        "\ud800",
+    ]
+    files = name_files([*names, "org_a"])
+    assert list(files) == names and len({file.casefold() for file in files.values()}) == len(names)
+    for file in files.values():
+        assert len(file.encode()) <= LONGEST and not set(file) & set("/\\:?*") and file[0] != "."
+        (tmp_path / file).mkdir()
+    ordinary = ["trials-2-steps-120", "stream-random_40@1", "pico+partial", "my.own", "ünder"]
+    assert name_files(ordinary) == dict(zip(ordinary, ordinary, strict=True))

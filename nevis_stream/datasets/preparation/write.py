@@ -67,6 +67,13 @@ def write(
             f"{content.dataset_id}: images of several sizes cannot be stored with --store=raw;"
             " use --store=array_record."
         )
+    names = [path.name for path in target.parent.parent.glob("*")]
+    alike = prepared.find_alike(content.dataset_id, names)
+    if alike and content.dataset_id not in names:
+        raise BadInput(
+            f"{content.dataset_id}: the data set {alike[0]!r} is there already, and a drive may not"
+            " tell names apart that differ in case only. Choose another name."
+        )
     make_directory(target.parent)
     with clear_faults(target), lock_exclusively(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
