@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 import nevis_stream
 from nevis_stream.errors import BadInput, NevisStreamError, describe_installation
 from nevis_stream.launch.entry import as_typed
+from nevis_stream.storage import make_scratch_folder
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # exit statuses of a command that was asked to stop
@@ -193,7 +193,8 @@ def format_sbatch(jobs: Sequence[Job], folder: str, resources: Resources) -> str
     from submitit import SlurmExecutor
 
     previous_path = os.environ["PATH"]
-    with tempfile.TemporaryDirectory() as programs:
+    with make_scratch_folder("nevis-stream-sbatch") as made:
+        programs = str(made)
         # submitit gives the script to these programs instead of to SLURM's
         for name, line in (("sbatch", f'cp "$1" {programs}/script; echo job 0'), ("srun", "")):
             Path(programs, name).write_text(f"#!/bin/sh\n{line}\n")

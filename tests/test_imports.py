@@ -222,6 +222,13 @@ def test_a_module_has_one_name():
     assert not wrong, f"import it as nevis_stream.…: a second copy would be loaded: {wrong}"
 
 
+def test_only_storage_makes_temporary_files():
+    """Those of others would stay after a kill."""
+    assert [name for name in MODULES if "tempfile" in find_imports(name)] == [
+        "nevis_stream.storage"
+    ]
+
+
 def test_no_module_imports_itself_through_others():
     graph = {module: imports(module) & set(MODULES) for module in MODULES}
     done, path = set(), []

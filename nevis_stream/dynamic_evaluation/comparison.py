@@ -5,10 +5,10 @@ samples in the same order. A model about which all is decided is not asked any m
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from nevis_stream.estimation.comparison import Difference, compare_pair, make_co
 from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import Estimate
 from nevis_stream.queries.samples import is_observed
+from nevis_stream.storage import make_scratch_folder
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import Session
@@ -112,12 +113,13 @@ def compare(
     """
     from nevis_stream.dynamic_evaluation.session import Session
 
-    next_step = session_loop.GO_ON
+    kept, next_step = nullcontext(directory), session_loop.GO_ON
     if directory is None:
+        kept = make_scratch_folder("nevis-stream-comparison")
         next_step = "`directory` would keep what was answered."
-    with TemporaryDirectory(prefix="nevis-stream-comparison-") as folder:
+    with kept as folder:
         session = Session.start(
-            Path(folder) / "session" if directory is None else directory,
+            folder,
             board,
             budget,
             models=list(models),

@@ -250,6 +250,11 @@ class Session:
         model = self._find_model(model)
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
+        if session_loop.is_gone(self.directory, worker):
+            raise BadInput(
+                f"worker {worker}: has the form of a name that a process holds while it works, and"
+                " none holds it. Choose another name."
+            )
         with self.log.lock_rounds(wait=True):
             track = self.track(model)
             if self._has_ended(track):

@@ -4,10 +4,7 @@ the workers that answer it, which live as long as the process that holds them.
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +17,7 @@ from nevis_stream.dynamic_evaluation.told_files import read_if_file
 from nevis_stream.errors import AnsweringFailed, BadInput, plural
 from nevis_stream.queries.answering import UserFunction
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate
-from nevis_stream.storage.reading import lock, open_file
+from nevis_stream.storage import TEMPORARY_PREFIX, make_temporary, remove_if_abandoned
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session
@@ -35,31 +32,16 @@ def hold_name(directory: Path) -> Iterator[str]:
     """Holds a new name of a worker inside the block. It is free when the process ends, in whatever
     way; then others take over the samples that were handed to it.
     """
-    name = f"process-{os.getpid()}-{secrets.token_hex(4)}"
-    path = directory / _FOLDER / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "x") as file:
-        lock(file, path, fcntl.LOCK_EX)
-        try:
-            yield name
-        finally:
-            path.unlink(missing_ok=True)
+    folder = directory / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with make_temporary(folder / "process") as held:
+        yield held.name.removeprefix(TEMPORARY_PREFIX)
 
 
 def is_gone(directory: Path, name: str) -> bool:
     """Returns whether no process holds a worker's name any more; False for one that a user gave."""
-    if not _HELD_NAME.fullmatch(name):
-        return False
-    path = directory / _FOLDER / name
-    try:
-        with open_file(path) as file:
-            # NFS locks a file that is open for reading only if the lock is shared
-            lock(file, path, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
-    except BlockingIOError:
-        return False
-    return True
+    held = directory / _FOLDER / f"{TEMPORARY_PREFIX}{name}"
+    return bool(_HELD_NAME.fullmatch(name)) and remove_if_abandoned(held)
 
 
 def select_free(

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,6 +59,14 @@ def make_temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def make_scratch_folder(name: str) -> Iterator[Path]:
+    """Makes a folder of this user alone among the system's temporary files, for the block."""
+    with make_temporary(Path(tempfile.gettempdir()) / name, is_folder=True) as folder:
+        folder.chmod(0o700)
+        yield folder
+
+
 def remove_abandoned(folder: Path) -> None:
     """Deletes the temporary files and folders in a folder whose processes have ended, once in a
     process.
@@ -68,21 +77,27 @@ def remove_abandoned(folder: Path) -> None:
     _swept.add(key)
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for name in [entry.name for entry in entries if _NAME.fullmatch(entry.name)]:
-            with contextlib.suppress(OSError):
-                _remove_if_abandoned(folder / name)
+            remove_if_abandoned(folder / name)
 
 
-def _remove_if_abandoned(path: Path) -> None:
-    kind = path.lstat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a folder of `_discard`
-        return
-    descriptor = _open(path)
+def remove_if_abandoned(path: Path) -> bool:
+    """Deletes a temporary file or folder if its process has ended; returns whether no process has
+    it.
+    """
     try:
-        # raised if its process is at work, or if the drive has no locks and so nobody knows
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _delete(path)
-    finally:
-        os.close(descriptor)
+        kind = path.lstat().st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a folder of `_discard`
+            return False
+        descriptor = _open(path)
+        try:
+            # raised if its process is at work, or if the drive has no locks and so nobody knows
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _delete(path)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return True
 
 
 def _make(path: Path) -> int | None:

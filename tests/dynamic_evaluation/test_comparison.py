@@ -1,6 +1,9 @@
 """New models are compared on the same samples, until the best one or their order is known."""
 
 import json
+import os
+import signal
+import tempfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,10 +11,12 @@ import pandas as pd
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
+from nevis_stream import storage
 from nevis_stream.dynamic_evaluation.comparison import compare_models, compare_two
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.forked import run
+from tests.killed_child import survives
 
 RANDOM = np.random.default_rng(0)
 N = 150
@@ -49,6 +54,19 @@ def test_the_best_model_is_found_and_others_are_asked_less(board):
     truth = NEW["good"].mean() - NEW["weak"].mean()
     assert difference.low <= truth <= difference.high and difference.probability > 0.99
     assert "good - weak" in str(found) and "decided, with an error of at most 5%" in str(found)
+
+
+def test_a_killed_comparison_leaves_nothing_behind_the_next(board, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(storage, "_swept", set())
+
+    def kill(ids):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert not survives(lambda: de.compare(board, {"a": kill, "b": kill}), 10**6)
+    assert os.listdir(tmp_path)
+    assert de.compare(board, {name: NEW[name] for name in ("good", "weak")}).best == "good"
+    assert not os.listdir(tmp_path)
 
 
 @pytest.fixture(scope="module")

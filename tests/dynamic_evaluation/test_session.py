@@ -138,6 +138,13 @@ def test_what_a_gone_process_had_is_handed_to_others(tmp_path, board):
     assert {*mine} == {*session.ask(worker="third")}
 
 
+def test_the_form_of_a_processs_name_is_not_given_to_a_worker(tmp_path, board):
+    session = start(tmp_path, board)
+    with pytest.raises(BadInput, match="worker process-1-00000000: .* Choose another name"):
+        session.ask(3, worker="process-1-00000000")
+    assert session.ask(3, worker="process-1") and not (session.directory / "workers").exists()
+
+
 def test_files_of_anybody_are_refused_by_name(tmp_path, board):
     costs = {str(column): 1.0 + column % 3 for column in range(KNOWN.shape[1])}
     arguments = {"method": "stratified_mean", "prices": costs}

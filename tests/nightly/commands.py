@@ -1,9 +1,11 @@
 """The commands that write, each with small inputs and what must have been done before it."""
 
+import asyncio
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +99,34 @@ def write_answers() -> None:
 
     rows = [f"{sample},{len(sample) % 2}\n" for sample in Session("live").ask()]
     Path("answers.csv").write_text("sample,value\n" + "".join(rows))
+
+
+def answer(ids: Sequence[str]) -> list[int]:
+    """Returns values of samples, as a model would."""
+    return [len(sample) % 2 for sample in ids]
+
+
+async def answer_one(sample: str) -> int:
+    """Returns the value of a sample."""
+    return len(sample) % 2
+
+
+def in_python(work: Callable[[Any], object]) -> Callable[[], None]:
+    """Returns a step of what is done with `dynamic_evaluation`; its mistakes are messages."""
+
+    def step() -> None:
+        from nevis_stream import dynamic_evaluation
+        from nevis_stream.launch import entry
+
+        entry.guard(lambda: work(dynamic_evaluation) and None)
+
+    return step
+
+
+def read_answers() -> dict[str, int]:
+    """Returns values by sample from the file of `write_answers`."""
+    with open("answers.csv", newline="") as file:
+        return {row["sample"]: int(row["value"]) for row in csv.DictReader(file)}
 
 
 def change_answers() -> None:
@@ -229,6 +259,26 @@ COMMANDS = [
     Command("evaluate tell", TELL, ASKED),
     Command("evaluate tell --correct", [*TELL, "--correct"], [*ASKED, TELL, change_answers]),
     Command("evaluate report", ["evaluate", "report", "live"], [*ASKED, TELL]),
+    Command("Session.tell", in_python(lambda de: de.Session("live").tell(read_answers())), ASKED),
+    Command(
+        "Session.run",
+        in_python(lambda de: de.Session("live").run(answer, count=3)),
+        [write_boards, ADAPTIVE],
+    ),
+    Command(
+        "Session.run_async",
+        in_python(lambda de: asyncio.run(de.Session("live").run_async(answer_one))),
+        [write_boards, LIVE],
+    ),
+    Command(
+        "compare (Python)",
+        in_python(
+            lambda de: de.compare(
+                de.read_board("board.csv"), {"a": answer, "b": lambda ids: [1] * len(ids)}
+            )
+        ),
+        [write_boards],
+    ),
     Command("label start", START, [write_pool]),
     Command("label next", NEXT, SESSION),
     Command("label next (second)", NEXT, LABELLED),

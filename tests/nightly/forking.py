@@ -25,6 +25,8 @@ from pathlib import Path
 SOURCE = Path(__file__).with_name("file_faults.c")
 OFF, RECORD, KILL, HALF, FAIL = range(5)
 """What the library does; see file_faults.c."""
+TEMPORARY = "tmp"
+"""Folder of a command's temporary files in its working directory."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def _become(command, directory: Path, output: Sequence[Path], fault: Fault | Non
         for number, file in enumerate([Path(os.devnull), *output]):
             os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
         os.chdir(directory)
+        os.environ["TMPDIR"], tempfile.tempdir = str(directory / TEMPORARY), None
+        tempfile.gettempdir()  # Python tries it with a file of its own, which a kill would leave
         if fault is not None:
             _arm(directory, fault)
         if callable(command):

@@ -50,7 +50,7 @@ class Sweep:
         self.command = command
         self.trial, self._before = folder / "trial", folder / "before"
         self._journal = folder / "journal"
-        self.trial.mkdir(parents=True)
+        (self.trial / forking.TEMPORARY).mkdir(parents=True)
         os.environ["NEVIS_STREAM_DATA"] = str(self.trial / "data")
         for step in command.setup:
             _require(forking.start(step, self.trial), step)

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import stat
+import tempfile
 
 import numpy as np
 import pytest
@@ -33,6 +34,17 @@ def write_pool(folder):
     )
 
 
+def hold(folder):
+    with hold_name(folder):
+        pass
+
+
+def write_scratch(folder):
+    tempfile.tempdir = str(folder)
+    with storage.make_scratch_folder("a") as scratch:
+        (scratch / "half").touch()
+
+
 WRITERS = {
     "file": lambda folder: write_file(folder / "a.txt", b"whole"),
     "folder": lambda folder: write_directory(folder / "a", {"one": b"1", "two": b"2"}),
@@ -40,6 +52,8 @@ WRITERS = {
     "report": lambda folder: Files(folder).write("report.html", b"page"),
     "fit": lambda folder: checkpoint.write(folder / "fits" / "mean", {"fit": np.ones(2)}, {}),
     "session": write_pool,
+    "worker": hold,
+    "scratch": write_scratch,
 }
 
 
@@ -93,6 +107,25 @@ def test_a_worker_at_work_is_not_gone(tmp_path, drive):
     with hold_name(tmp_path) as name:
         assert not is_gone(tmp_path, name)
     assert is_gone(tmp_path, name)
+
+
+def test_what_a_killed_worker_left_is_deleted_by_those_who_ask_for_it(tmp_path):
+    workers = tmp_path / "workers"
+    assert not survives(lambda: hold(tmp_path), 2)
+    (left,) = os.listdir(workers)
+    assert is_gone(tmp_path, left.removeprefix(".tmp-"))
+    assert not os.listdir(workers)
+    (workers / "mine").touch()
+    with hold_name(tmp_path):
+        pass
+    assert os.listdir(workers) == ["mine"]
+
+
+def test_scratch_is_of_its_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with storage.make_scratch_folder("a") as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not os.listdir(tmp_path)
 
 
 def test_those_of_a_process_at_work_stay(tmp_path, drive):
