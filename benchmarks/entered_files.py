@@ -8,7 +8,6 @@ entered while no module is being imported, so what is imported and not used does
 count, other processes do not.
 """
 
-import csv
 import json
 import os
 import subprocess
@@ -22,6 +21,7 @@ import numpy as np
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
+from nevis_stream.storage.tables import format_csv, parse_csv
 
 COMMANDS = {
     "a small run": "launch.run --config=nearest_class_mean --run_dir={folder}/run --notensorboard",
@@ -74,8 +74,7 @@ def write_inputs(folder: Path) -> None:
     names = ["model", *(f"sample{number}" for number in range(200))]
     rows = [[f"model{number}", *row] for number, row in enumerate(outcomes.tolist())]
     for name, part in {"board": rows[:30], "new": rows[30:]}.items():
-        with open(folder / f"{name}.csv", "w", newline="") as file:
-            csv.writer(file).writerows([names, *part])
+        (folder / f"{name}.csv").write_text(format_csv(names, part))
     probabilities = random.dirichlet(np.ones(3), size=100)
     ids = [str(number) for number in range(100)]
     images = random.integers(0, 256, (100, 8, 8, 3), dtype=np.uint8)
@@ -86,12 +85,8 @@ def write_inputs(folder: Path) -> None:
 def fill_labels(folder: Path) -> Path:
     """Returns the form of the session's first round, with every label 1."""
     (form,) = (folder / "session").rglob("to_label.csv")
-    with open(form, newline="") as file:
-        rows = list(csv.DictReader(file))
-    with open(form, "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(row | {"label": "1"} for row in rows)
+    rows = [row | {"label": "1"} for row in parse_csv(form.read_text())]
+    form.write_text(format_csv(rows[0], map(dict.values, rows)))
     return form
 
 

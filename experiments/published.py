@@ -10,9 +10,7 @@ each learner are not published, so these runs are lines in the plane of error ag
 neither on a Pareto front nor in a table of costs.
 """
 
-import csv
 import hashlib
-import io
 import itertools
 from collections.abc import Iterator
 from dataclasses import fields
@@ -29,6 +27,7 @@ from nevis_stream.run_directory.records import SCHEMA, EndRecord, Header, Predic
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.record import Record, encode
+from nevis_stream.storage.tables import format_csv
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import SPLITS
 
@@ -99,16 +98,13 @@ def format_stream() -> str:
     """Returns `list_tasks` in the form of a run's stream.csv; split sizes and fingerprints are
     empty.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     columns = [field.name for field in fields(Task)]
     unknown = [f"n_{split}" for split in SPLITS] + ["fingerprint"]
-    writer.writerow(columns + unknown)
-    writer.writerows(
+    rows = (
         [*(getattr(task, name) for name in columns), *("" for _ in unknown)]
         for task in list_tasks()
     )
-    return out.getvalue()
+    return format_csv(columns + unknown, rows)
 
 
 def make_records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:

@@ -4,7 +4,6 @@ Another process may work in the run directory, and nothing is written there. Fil
 they are read; those that are missing, cut or half-written are left out.
 """
 
-import csv
 import fcntl
 import functools
 import math
@@ -26,6 +25,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord, make_
 from nevis_stream.run_directory.scalars import TimingRecord, read_timing
 from nevis_stream.storage import reading
 from nevis_stream.storage.reading import open_file, read_bytes
+from nevis_stream.storage.tables import parse_csv
 from nevis_stream.vocabulary import PROTOCOLS
 
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
@@ -98,9 +98,9 @@ def read_values(run_dir: Path) -> dict[str, Any]:
 def read_rows(run_dir: Path) -> list[dict[str, str]]:
     """Returns the rows of stream.csv; empty if the file is missing or damaged."""
     try:
-        rows = list(csv.DictReader(read_bytes(run_dir / "stream.csv").decode().splitlines()))
-        return [row for row in rows if _ID.fullmatch(row.get("task_id") or "")]
-    except (OSError, ValueError, csv.Error):
+        rows = parse_csv(read_bytes(run_dir / "stream.csv").decode())
+        return [row for row in rows if _ID.fullmatch(row.get("task_id", ""))]
+    except (OSError, ValueError):
         return []
 
 

@@ -33,7 +33,9 @@ from nevis_stream.experiments.labelling_studies.tested_models import (
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.seeds import seed_for
+from nevis_stream.storage import write_file
 from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.storage.tables import format_csv
 
 LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")
 SURROGATES = flags.DEFINE_list("surrogates", ["heads", "tested_model"], "Surrogates that are run.")
@@ -135,11 +137,8 @@ def _summarise(record: StudyRecord) -> None:
     stops = [head for asked in TARGETS for head in (f"stop at the width of {asked}", "labels")]
     heads = (*WORDS, "n", "mean coverage", "least", *stops)
     heads += tuple(f"{name} at 100, 200" for name in ("width", "squared error"))
-    with open(SUMMARY, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(heads)
-        for words, paths in sorted(groups.items()):
-            writer.writerow((*words, len(paths), *_cells(np.array(paths))))
+    rows = ((*words, len(each), *_cells(np.array(each))) for words, each in sorted(groups.items()))
+    write_file(SUMMARY, format_csv(heads, rows).encode())
 
 
 def _cells(paths: np.ndarray) -> list[str]:

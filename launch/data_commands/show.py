@@ -2,7 +2,6 @@
 intact, and what they contain.
 """
 
-import csv
 import dataclasses
 import sys
 from collections import Counter
@@ -14,11 +13,11 @@ from rich.table import Table
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.prepared import MEANINGS
-from nevis_stream.datasets.splits import divide, format_csv
+from nevis_stream.datasets.splits import divide, format_overlaps
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
-from nevis_stream.storage.tables import quote
+from nevis_stream.storage.tables import format_csv
 from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 from nevis_stream.terminal import TerminalProgress
 
@@ -113,9 +112,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
             raise BadInput(unknown(column, value, valid))
         rows = [row for row in rows if row[column].startswith(value)]
     if form == "csv":
-        writer = csv.DictWriter(sys.stdout, LISTED, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({column: quote(cell) for column, cell in row.items()} for row in rows)
+        print(format_csv(LISTED, ([row[name] for name in LISTED] for row in rows)), end="")
         return
     table = Table(
         title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets"
@@ -239,11 +236,7 @@ def print_overlap(stream: str, form: str) -> None:
     with TerminalProgress("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
-        rows = [
-            dataclasses.replace(row, task_id=quote(row.task_id), earlier=quote(row.earlier))
-            for row in overlaps
-        ]
-        print(format_csv(rows), end="")
+        print(format_overlaps(overlaps), end="")
         return
     if not overlaps:
         print(

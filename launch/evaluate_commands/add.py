@@ -50,6 +50,7 @@ from nevis_stream.queries.samples import Part, is_observed
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import explain_absence, locate, resolve_path
+from nevis_stream.storage.tables import encode_csv
 from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import (
     CheckpointOracle,
@@ -251,8 +252,8 @@ def _write_failures(cache: EvaluationCache, expected: Mapping[str, np.ndarray], 
         for model, row in expected.items()
     ]
     if tables:
-        content = pd.concat(tables)[["model", "sample", "probability"]].to_csv(index=False)
-        write_file(Path(file), content.encode())
+        content = encode_csv(pd.concat(tables)[["model", "sample", "probability"]])
+        write_file(Path(file), content)
         print(f"the samples on which they most likely fail are in {file}")
 
 

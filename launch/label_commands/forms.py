@@ -3,7 +3,6 @@ files that come back.
 """
 
 import base64
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import read_resource, render_page
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import (
+    format_csv,
     normalise_name,
     parse_whole,
-    quote,
     read_table,
     shorten,
     unquote,
@@ -87,12 +86,8 @@ def _check_nothing_waits(session, file: Path) -> None:
 
 
 def _csv(session, ids) -> bytes:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["session", "number", "sample", "label"])
-    for number, sample in enumerate(ids, start=1):
-        table.writerow([session.settings.name, number, quote(sample), ""])
-    return text.getvalue().encode()
+    rows = ([session.settings.name, number, each, ""] for number, each in enumerate(ids, start=1))
+    return format_csv(["session", "number", "sample", "label"], rows).encode()
 
 
 def _page(session, number, ids, images) -> str:

@@ -1,6 +1,5 @@
 """Files that really are in a directory: one from elsewhere may contain links to other files."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -53,7 +52,7 @@ def read_own_file(
         return read(find_own_file(directory, name))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, RecursionError, csv.Error) as error:
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         text = getattr(error, "strerror", None) or str(error) or type(error).__name__
         reason = text.removeprefix(f"{directory / name}: ")
         unread[name] = f"cannot be read ({reason.rstrip('.')})"

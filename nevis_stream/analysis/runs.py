@@ -1,6 +1,5 @@
 """Reading run directories: those that can be used, and those that are left out with the reason."""
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.environment import CONVENTIONS_KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger, find_run_dirs
 from nevis_stream.run_directory.records import Header, TrainRecord
-from nevis_stream.storage.reading import open_text
+from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.tables import parse_csv
 from nevis_stream.terminal import as_text
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
@@ -148,9 +148,8 @@ def read_fingerprints(run: Run) -> dict[str, str]:
     """Returns what identifies the data of each task, as far as the run's stream.csv states it."""
 
     def read(file: Path) -> dict[str, str]:
-        with open_text(file) as text:
-            rows = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(text)}
-        return {task: fingerprint for task, fingerprint in rows.items() if fingerprint}
+        rows = parse_csv(read_bytes(file).decode())
+        return {row["task_id"]: row["fingerprint"] for row in rows if row["fingerprint"]}
 
     return read_own_file(run.path, "stream.csv", read, run.unread) or {}
 

@@ -15,6 +15,7 @@ import pandas as pd
 from nevis_stream.analysis.own_files import find_own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.tables import unquote
 
 PAIRS, FACTS = "matrix.csv", "matrix.json"
 _COLUMNS = ("source", "target", "error", "indep_error", "gain")
@@ -100,6 +101,8 @@ def read_matrix(path: Path) -> TransferMatrix:
         if missing:
             raise ValueError(f"has no column {' or '.join(missing)}")
         pairs = pairs[list(_COLUMNS)].astype(dict.fromkeys(_COLUMNS[2:], float))
+        for column in _COLUMNS[:2]:
+            pairs[column] = pairs[column].map(unquote, na_action="ignore")
         if pairs.empty:
             raise ValueError("has no pair")
         if pairs.duplicated(["source", "target"]).any():

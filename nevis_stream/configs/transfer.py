@@ -25,7 +25,7 @@ from nevis_stream.storage import write_file
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.reading import resolve_path
 from nevis_stream.storage.record import as_lines, write_once
-from nevis_stream.storage.tables import name_files
+from nevis_stream.storage.tables import encode_csv, name_files
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 
@@ -153,7 +153,7 @@ class TransferMatrixRun:
                     make_pair_row(source, record.task_id, self.errors[record.task_id], record.error)
                 )
             frame = pd.DataFrame(rows)
-            write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())
+            write_file(self.out / PAIRS, encode_csv(frame.round(6)))
         return frame
 
     def _facts(self) -> dict[str, Any]:

@@ -17,10 +17,8 @@ NEVIS'22 removes duplicates, so that splits and tasks are disjoint (section 3.2)
 """
 
 import contextlib
-import csv
 import dataclasses
 import hashlib
-import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +31,7 @@ from nevis_stream.errors import BadInput, DataWarning, StorageFull, plural
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.tables import format_csv, parse_csv
 from nevis_stream.vocabulary import SPLITS
 
 # By the parts of the source: for each part, the percentage of it that goes to each split.
@@ -320,11 +319,14 @@ def find_cached_overlaps(
         text, _, checksum = read_bytes(path).decode().rstrip().rpartition("\n")
         if checksum != _digest(f"{text}\n"):
             raise ValueError("has changed since it was written")
-        return read_csv(text)
-    except (OSError, ValueError, TypeError):
+        counts = ("exact", "near", "samples")
+        return [
+            Overlap(**row | {name: int(row[name]) for name in counts}) for row in parse_csv(text)
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
         overlaps = find_overlaps(tasks, splits_of, progress)
     with contextlib.suppress(OSError, StorageFull):  # a folder that cannot be written to
-        text = format_csv(overlaps)
+        text = format_overlaps(overlaps)
         write_file(path, f"{text}{_digest(text)}\n".encode())
     return overlaps
 
@@ -333,26 +335,10 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def format_csv(overlaps: Sequence[Overlap]) -> str:
-    """Returns a table with one row for each overlap."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in dataclasses.fields(Overlap)])
-    writer.writerows(dataclasses.astuple(overlap) for overlap in overlaps)
-    return text.getvalue()
-
-
-def read_csv(text: str) -> list[Overlap]:
-    """Reads a table that `format_csv` wrote.
-
-    Raises:
-      ValueError, TypeError: it is another table.
-    """
-    rows = csv.DictReader(io.StringIO(text))
-    if rows.fieldnames != [field.name for field in dataclasses.fields(Overlap)]:
-        raise ValueError("not a table of overlaps")
-    counts = ("exact", "near", "samples")
-    return [Overlap(**row | {name: int(row[name]) for name in counts}) for row in rows]
+def format_overlaps(overlaps: Sequence[Overlap]) -> str:
+    """Returns a table as csv with one row for each overlap."""
+    names = [field.name for field in dataclasses.fields(Overlap)]
+    return format_csv(names, map(dataclasses.astuple, overlaps))
 
 
 Splits = Mapping[str, Samples]

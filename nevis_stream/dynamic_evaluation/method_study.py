@@ -6,9 +6,7 @@ again.
 """
 
 import contextlib
-import csv
 import dataclasses
-import io
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,9 +29,9 @@ from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import open_text, parse_json
+from nevis_stream.storage.reading import parse_json, read_bytes
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.storage.tables import name_files, quote, unquote
+from nevis_stream.storage.tables import format_csv, name_files, parse_csv
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ
@@ -374,17 +372,15 @@ def run(
 
 def write_table(path: Path, record: StudyRecord) -> None:
     """Writes the rows of a study as a csv file, with six digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for row in read(record):
         errors = {name: float(f"{error:.6g}") for name, error in row["dataset_errors"].items()}
         values = {
-            name: f"{value:.6g}" if isinstance(value, float) else quote(value)
+            name: float(f"{value:.6g}") if isinstance(value, float) else value
             for name, value in row.items()
-        }
-        writer.writerow(values | {"dataset_errors": json.dumps(errors) if errors else ""})
-    write_file(path, text.getvalue().encode())
+        } | {"dataset_errors": json.dumps(errors) if errors else ""}
+        rows.append([values.get(name) for name in COLUMNS])
+    write_file(path, format_csv(COLUMNS, rows).encode())
 
 
 def _make_cell(batch: Sequence[dict]) -> tuple[dict, list[dict]]:
@@ -401,14 +397,13 @@ def _read_former_cells(path: Path) -> list[tuple[dict, list[dict]]]:
     cells: list[tuple[dict, list[dict]]] = []
     if not path.exists():
         return cells
-    with open_text(path) as file:
-        for row in csv.DictReader(file):
-            with contextlib.suppress(TypeError, ValueError):
-                names = {name: unquote(row[name]) for name in ("matrix", "method")}
-                numbers = {name: kind(row[name]) for name, kind in _NUMBER_TYPES.items()}
-                # files of earlier versions have no such column
-                errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
-                flops = float(row.get("flops") or "nan")
-                values = names | numbers | {"dataset_errors": errors or {}, "flops": flops}
-                cells.append(_make_cell([values]))
+    for row in parse_csv(read_bytes(path).decode()):
+        with contextlib.suppress(TypeError, ValueError):
+            names = {name: row[name] for name in ("matrix", "method")}
+            numbers = {name: kind(row[name]) for name, kind in _NUMBER_TYPES.items()}
+            # files of earlier versions have no such column
+            errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
+            flops = float(row.get("flops") or "nan")
+            values = names | numbers | {"dataset_errors": errors or {}, "flops": flops}
+            cells.append(_make_cell([values]))
     return cells

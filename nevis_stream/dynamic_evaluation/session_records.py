@@ -4,7 +4,6 @@ what it was asked and what it answered.
 
 import csv
 import hashlib
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from nevis_stream.storage.record import (
     number,
     show_value,
 )
+from nevis_stream.storage.tables import format_csv, quote
 
 ROUNDS, ANSWERS, HANDED, PRICES = (
     "rounds.jsonl",
@@ -232,11 +232,8 @@ def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
 
 def write_prices(directory: Path, prices: Prices, samples: Sequence[str]) -> None:
     """Writes the prices of a session's samples, by which its budget is planned."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["sample", prices.unit])
-    writer.writerows(zip(samples, map(repr, prices.each.tolist()), strict=True))
-    write_file(directory / PRICES, file.getvalue().encode())
+    text = format_csv(["sample", prices.unit], zip(samples, prices.each.tolist(), strict=True))
+    write_file(directory / PRICES, text.encode())
 
 
 def digest_prices(prices: Prices) -> str:
@@ -260,7 +257,9 @@ def read_session_prices(
             rows = list(csv.reader(file))[1:]
         each = np.array([float(price) for _, price in rows])
         prices = Prices(settings.unit, each, settings.amount)
-        if [sample for sample, _ in rows] != list(samples):
+        # earlier versions wrote ids as they are
+        pairs = zip((row[0] for row in rows), samples, strict=True)
+        if any(kept not in (sample, quote(sample)) for kept, sample in pairs):
             raise ValueError("its samples are not those of the board")
         if digest_prices(prices) != settings.prices:
             raise ValueError("its prices are not those that were written")

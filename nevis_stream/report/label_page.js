@@ -128,7 +128,7 @@ function show() {
 
 const field = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 // a spreadsheet would run such a cell as a formula; `label record` removes the quote
-const safe = (text) => (/^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text);
+const safe = (text) => (/^'*[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text);
 
 function csv() {
   const rows = data.samples.filter(({ id }) => id in labels)

@@ -3,7 +3,6 @@ worst mistakes (docs/run-directory.md). What cannot be read is not shown.
 """
 
 import base64
-import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from nevis_stream.run_directory import environment as environment_file
 from nevis_stream.run_directory import outcomes as mistakes_file
 from nevis_stream.run_directory.outcomes import Mistake
 from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.tables import parse_csv
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
@@ -74,10 +74,8 @@ def read_overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 def _parse_overlaps(file: Path) -> list[dict[str, str]] | None:
     """Returns the rows of overlap.csv; None if another version wrote it, with other columns."""
-    rows = csv.DictReader(io.StringIO(read_bytes(file, _LARGEST_TABLE).decode()))
-    if rows.fieldnames != _OVERLAP_COLUMNS:
-        return None
-    return [row for row in rows if None not in (*row, *row.values())]
+    rows = parse_csv(read_bytes(file, _LARGEST_TABLE).decode())
+    return None if rows and list(rows[0]) != _OVERLAP_COLUMNS else rows
 
 
 def find_thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:

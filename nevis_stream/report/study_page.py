@@ -16,6 +16,7 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.styles import list_series_styles
 from nevis_stream.report.templates import read_resource, render_page
 from nevis_stream.storage import write_file
+from nevis_stream.storage.tables import encode_csv
 
 PAGE = "report.html"
 
@@ -163,7 +164,7 @@ def write_study(out: Path, title: str, introduction: str, chapters: Sequence[Stu
     for chapter in chapters:
         if chapter.table is not None:
             files.append(f"{chapter.anchor}.csv")
-            write_file(out / files[-1], chapter.table.to_csv(index=False).encode())
+            write_file(out / files[-1], encode_csv(chapter.table))
     page = render_page(
         "study_page.html",
         read_resource("sort.js"),

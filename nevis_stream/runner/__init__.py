@@ -28,6 +28,7 @@ from nevis_stream.storage import lock_exclusively, make_directory, remove_leftov
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.record import refuse_other, write_once
+from nevis_stream.storage.tables import parse_csv
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import TerminalProgress
@@ -210,7 +211,10 @@ def _open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledge
     if header is not None:
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)
-    write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
+    tasks = path / "stream.csv"
+    # earlier versions wrote texts without quotes for spreadsheets
+    if not tasks.exists() or parse_csv(tasks.read_text()) != parse_csv(stream.csv):
+        write_once(tasks, stream.csv, _OTHER_RUN)
     write_readings(path, stream.readings)
     if not ledger.complete:
         environment.refuse_other_conventions(path, begun, versions)

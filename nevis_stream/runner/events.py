@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.datasets.splits import format_csv
+from nevis_stream.datasets.splits import format_overlaps
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment, outcomes, scalars
@@ -145,7 +145,7 @@ def _write_overlaps(work: Work) -> None:
     if not file.exists():
         events = work.ledger.header.events
         work.progress.event(-1, events, "compare the images of the tasks")
-        write_file(file, format_csv(work.stream.overlaps()).encode())
+        write_file(file, format_overlaps(work.stream.overlaps()).encode())
 
 
 def next_event(stream: Stream, records: History) -> Event | None:

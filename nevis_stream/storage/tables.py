@@ -15,12 +15,10 @@ import io
 import re
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import LARGEST, open_file, read_bytes
@@ -334,21 +332,22 @@ and 'cat'"]
     ]
 
 
-# a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection); the
+# wide ones where it is set to Japanese
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 
 
 def quote(value: Any) -> Any:
     """Returns a text that a spreadsheet would run as a formula with a quote in front.
 
-    >>> quote("=1+1"), quote("-5"), quote(-5), quote("ft_prev")
-    ("'=1+1", "'-5", -5, 'ft_prev')
+    A text that looks quoted gets another quote, so that no two become one.
+
+    >>> quote("=1+1"), quote("-5"), quote(-5), quote("ft_prev"), quote("'=1+1")
+    ("'=1+1", "'-5", -5, 'ft_prev', "''=1+1")
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-def _safe(value: Any) -> Any:
-    return quote(strip_control_characters(value) if isinstance(value, str) else value)
+    if not isinstance(value, str):
+        return value
+    return f"'{value}" if value.lstrip("'").startswith(_FORMULA) else value
 
 
 def unquote(text: str) -> str:
@@ -360,18 +359,47 @@ def unquote(text: str) -> str:
     return text[1:] if text[:1] == "'" and quote(text[1:]) == text else text
 
 
+def format_csv(
+    columns: Iterable[str], rows: Iterable[Iterable[Any]], mark: Callable[[Any], Any] = quote
+) -> str:
+    """Returns rows of cells as csv, for spreadsheets and for `parse_csv`: texts are quoted, and
+    otherwise as they are. All that this project writes as csv is written here.
+
+    Args:
+      columns: their names.
+      rows: of cells.
+      mark: what is done with each cell; another function only for text that goes into no file.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([mark(cell) for cell in row] for row in (columns, *rows))
+    return text.getvalue()
+
+
+def parse_csv(text: str) -> list[dict[str, str]]:
+    """Returns the rows of a text that `format_csv` wrote, by column; a row that was cut short is
+    left out.
+
+    Raises:
+      ValueError: it is no csv.
+    """
+    try:
+        cells = [[*map(unquote, row)] for row in csv.reader(io.StringIO(text, newline=""))]
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[1:] if len(row) == len(cells[0])]
+
+
 def encode_csv(frame) -> bytes:
     """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted and without
     control characters.
     """
-    frame = frame.rename(columns=_safe)
-    # `Series.map` would turn whole numbers beside fractions into fractions, and lose digits
-    make_safe = np.frompyfunc(_safe, 1, 1)
-    texts = {
-        name: make_safe(frame[name].to_numpy(object))
-        for name in frame
-        if frame[name].dtype.kind not in "biufc"
-    }
-    text = io.StringIO()
-    frame.assign(**texts).to_csv(text, index=False, na_rep="NaN", lineterminator="\n")
-    return text.getvalue().encode()
+    columns = []
+    for _, column in frame.items():
+        cells = zip(column.to_numpy(), column.isna(), strict=True)
+        columns.append(["NaN" if is_missing else _strip(cell) for cell, is_missing in cells])
+    return format_csv(map(_strip, frame), zip(*columns, strict=True)).encode()
+
+
+def _strip(value: Any) -> Any:
+    return strip_control_characters(value) if isinstance(value, str) else value

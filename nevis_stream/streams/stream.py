@@ -1,13 +1,12 @@
 """Streams: tasks with their data in a fixed order; and schedules, which say what event follows."""
 
-import csv
 import functools
 import hashlib
-import io
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
+from typing import Any
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources, splits
@@ -19,7 +18,7 @@ from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, TrainRecord
-from nevis_stream.storage.tables import check_name
+from nevis_stream.storage.tables import check_name, format_csv, quote
 from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,
@@ -273,16 +272,17 @@ class Stream:
         """The tasks as csv text, with the sizes of their splits and fingerprints of their data, and
         what was chosen for the reading of their files.
         """
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
+        return self._format(quote)
+
+    def _format(self, mark: Callable[[Any], Any]) -> str:
         columns = [f.name for f in fields(Task)]
-        chosen = self._chosen
-        writer.writerow([*columns, *[f"n_{split}" for split in SPLITS], "fingerprint", *chosen])
+        chosen, rows = self._chosen, list[list]()
         for task in self.tasks:
             sizes = [len(self.splits(task)[split]) for split in SPLITS]
             choices = [values.get(task.dataset_id, "") for values in chosen.values()]
-            writer.writerow([*astuple(task), *sizes, self._fingerprint(task.dataset_id), *choices])
-        return out.getvalue()
+            rows.append([*astuple(task), *sizes, self._fingerprint(task.dataset_id), *choices])
+        columns += [*(f"n_{split}" for split in SPLITS), "fingerprint", *chosen]
+        return format_csv(columns, rows, mark)
 
     @property
     def _chosen(self) -> dict[str, dict[str, str]]:
@@ -311,7 +311,8 @@ class Stream:
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
         marks = "-local" * local + "-disjoint" * self._disjoint + "-partial" * self._partial
-        content = self.csv + (self.schedule.rule or "")
+        # without quotes, as earlier versions wrote the table: their digests hold
+        content = self._format(lambda cell: cell) + (self.schedule.rule or "")
         return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
 
 
