@@ -21,12 +21,7 @@ import pandas as pd
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
-from nevis_stream.dynamic_evaluation.stopping import (
-    BLOCK,
-    Assistance,
-    compute_anytime_intervals,
-    predict_drawn,
-)
+from nevis_stream.dynamic_evaluation.stopping import BLOCK, GrowingIntervals, PredictValues
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
 from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, compute_uniform_width
@@ -65,13 +60,13 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
         def predict(columns: np.ndarray, _: np.ndarray, model: int = model) -> np.ndarray:
             return blocks[len(columns)][model]
 
-        help_of: dict[str, tuple[float | None, Assistance | None]] = {
+        help_of: dict[str, tuple[float | None, PredictValues | None]] = {
             "any distance": (None, None),
             "mean": (HALF, None),
-            "predictions": (HALF, predict_drawn(track, facts, predict)),
+            "predictions": (HALF, predict),
         }
         for kind in KINDS:
-            low, high = compute_anytime_intervals(track, facts, False, *help_of[kind])
+            low, high = GrowingIntervals(facts, False, *help_of[kind]).read(track)
             end = int(np.argmax(high - low <= 2 * HALF + 1e-9))
             inside = low[end] - 1e-9 <= truth[model].mean() <= high[end] + 1e-9
             rows.append({"kind": kind, "used": end + 1, "covered": inside})

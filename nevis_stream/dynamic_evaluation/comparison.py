@@ -199,7 +199,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
 def _compare_new(session: "Session", first: str, second: str) -> Difference:
     """Returns the difference of two new models; see `compare_two`."""
     one, two = session.track(first), session.track(second)
-    columns, own, other = np.array(one.drawn, np.int64), one.drawn_values, two.drawn_values
+    columns, own, other = one.drawn, one.drawn_values, two.drawn_values
     if session.settings.until_decided is None:
         ended = session.has_ended(first) and session.has_ended(second)
         if session.stopping.by_interval or not ended:
@@ -209,7 +209,7 @@ def _compare_new(session: "Session", first: str, second: str) -> Difference:
             )
         # the same samples, but each model was asked them in an order of its own
         values = np.full(session.facts.n, np.nan)
-        values[list(two.drawn)] = other
+        values[two.drawn] = other
         common = np.isin(columns, two.drawn)
         columns, own = columns[common], own[common]
         other = values[columns]
@@ -224,7 +224,7 @@ def _compare_with_known(session: "Session", new: str, known: str) -> Difference:
     cells = session.cache.matrix([known])[0]
     row = np.where(is_observed(cells), cells, np.nan).astype(np.float64)
     mean = float(session.facts.weights @ row)  # NaN if it lacks some values
-    columns, complete = np.array(track.drawn, np.int64), not np.isnan(mean)
+    columns, complete = track.drawn, not np.isnan(mean)
     # the mean of a complete model is known: nothing of it is left to be estimated
     other = np.full(len(columns), mean) if complete else row[columns]
     anytime = not (_is_number_enough(session) and session.has_ended(new))

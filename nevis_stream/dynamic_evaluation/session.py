@@ -11,6 +11,7 @@ What a model is asked next depends on the settings and its own answers so far, n
 come, from whom, or on other models; so a session that was killed goes on as if it had not been.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,13 +33,12 @@ from nevis_stream.dynamic_evaluation.session_records import (
     AskedRound,
     Cell,
     EvaluationSettings,
+    GrowingTrack,
     ModelStatus,
     Track,
     make_round_line,
-    make_track,
-    read_answers,
-    read_handed,
-    read_rounds,
+    parse_answers,
+    parse_round,
     read_session_prices,
 )
 from nevis_stream.dynamic_evaluation.session_start import (
@@ -58,8 +58,8 @@ from nevis_stream.queries.board import Board, PricesGiven, check_board, convert_
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, TooFewAnswers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.session_log import SessionLog
-from nevis_stream.storage.record import append_checked
+from nevis_stream.queries.session_log import SessionLog, read_new, report_damage
+from nevis_stream.storage.record import LogReader, append_checked, check_string
 from nevis_stream.vocabulary import SAMPLES
 
 SampleId = str | int
@@ -93,13 +93,17 @@ class Session:
             ROUNDS,
             ANSWERS,
             TERMS,
-            lambda file: read_rounds(file, self.settings, self._columns),
-            lambda file: read_answers(file, self.settings, self._columns),
+            lambda line, earlier: [parse_round(line, earlier, self.settings, self._columns)],
+            lambda line: parse_answers(line, self.settings, self._columns),
         )
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
         self.cache = _open_board(self.directory / BOARD, self.settings.board)
         self._decided: tuple[object, Verdict] | None = None
+        self._history: object = None  # of which the tracks are
+        self._tracks: dict[str, GrowingTrack] = {}
+        self._handed_log = LogReader(self.directory / HANDED)
+        self._handed: dict[str, dict[int, str]] = {}
 
     @classmethod
     def start(
@@ -172,6 +176,17 @@ class Session:
         return {sample: column for column, sample in enumerate(self.ids)}
 
     @cached_property
+    def _cells(self) -> dict[str, dict[str, Cell]]:
+        return {
+            model: {sample: (model, column) for sample, column in self._columns.items()}
+            for model in self.settings.models
+        }
+
+    @cached_property
+    def _scores(self) -> bool:
+        return self.cache.scores
+
+    @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper end of each sample's range, float64[n]."""
         return self.facts.ends
@@ -206,7 +221,20 @@ class Session:
 
     def track(self, model: str | None = None) -> Track:
         """Returns what was asked of a model, and what it answered."""
-        return make_track(self.log.read(), self._find_model(model), self.ends, self.cache.scores)
+        return self._follow(self._find_model(model))[0]
+
+    def _follow(self, model: str) -> tuple[Track, dict[int, int]]:
+        """Returns a model's track, and the places of the samples that wait, by column."""
+        with self.log.busy:
+            history = self.log.read()
+            if self._history is not history:
+                self._history, self._tracks = history, {}
+                self._handed_log.restart()
+            if model not in self._tracks:
+                new = GrowingTrack(history, model, self.ends, self._scores)
+                self._tracks[model] = new
+            of_model = self._tracks[model]
+            return of_model.read(), of_model.waiting
 
     def _has_ended(self, track: Track) -> bool:
         ended = track.is_complete(self.settings.budget) or self.stopping.may_stop(track)
@@ -215,9 +243,10 @@ class Session:
     def decided(self) -> Verdict:
         """Returns what is decided about the models of a session with `until_decided`."""
         history = self.log.read()
-        if self._decided is None or self._decided[0] is not history:  # it has grown
+        state = history, len(history.rounds), len(history.told)
+        if self._decided is None or self._decided[0] != state:  # it has grown
             tracks = [self.track(model) for model in self.settings.models]
-            self._decided = history, decide_models(self.settings, self.facts, tracks)
+            self._decided = state, decide_models(self.settings, self.facts, tracks)
         return self._decided[1]
 
     def _get_budget(self, track: Track) -> int:
@@ -256,26 +285,46 @@ class Session:
                 " none holds it. Choose another name."
             )
         with self.log.lock_rounds(wait=True):
-            track = self.track(model)
+            track, waiting = self._follow(model)
             if self._has_ended(track):
                 return []
-            waiting = self.waiting(model)
             if not waiting and self._add_round(model):
-                waiting = self.waiting(model)
-            handed = read_handed(self.directory / HANDED, self._columns)
-            free = session_loop.select_free(self.directory, waiting, handed, worker)
-            room = self._get_budget(track) - int(track.answered.sum()) - len(waiting) + len(free)
-            given = free[: max(room, 0)][:count]
-            if worker and (new := [cell for cell in given if handed.get(cell) != worker]):
-                ids = [self.ids[column] for _, column in new]
+                track, waiting = self._follow(model)
+            held = self._read_handed(model, waiting)
+            free, taken = session_loop.select_free(self.directory, waiting, held, worker)
+            room = max(self._get_budget(track) - int(track.answered.sum()) - taken, 0)
+            given = [*itertools.islice(free, room if count is None else min(room, count))]
+            if worker and (new := [column for column in given if held.get(column) != worker]):
+                ids = [self.ids[column] for column in new]
                 line = {"worker": worker, "model": model, "samples": ids}
                 append_checked(self.directory / HANDED, line)
-        return [self._get_id(column) for _, column in given]
+        return [self._get_id(column) for column in given]
+
+    def _read_handed(self, model: str, waiting: Mapping[int, int]) -> dict[int, str]:
+        """Returns the worker that each waiting sample was last handed to; those of no worker are
+        not in it.
+        """
+        try:
+            lines, is_anew = read_new(self._handed_log)
+            if is_anew:
+                self._handed = {}
+            for line in lines:
+                with report_damage(self._handed_log.file, line.number):
+                    worker = check_string(line.values["worker"])
+                    columns = [self._columns[each] for each in line.values["samples"]]
+                    held = self._handed.setdefault(line.values["model"], {})
+                    held |= dict.fromkeys(columns, worker)
+        except BadInput:
+            self._handed_log.restart()
+            raise
+        held = self._handed.get(model, {})
+        self._handed[model] = {each: name for each, name in held.items() if each in waiting}
+        return self._handed[model]
 
     def waiting(self, model: str | None = None) -> list[Cell]:
         """Returns what was asked of a model and not told: model and column of each sample."""
         name = self._find_model(model)
-        return [cell for cell in self.log.read().waiting if cell[0] == name]
+        return [(name, column) for column in list(self._follow(name)[1])]
 
     def _add_round(self, model: str) -> bool:
         """Adds a round of a model that waits for nothing; returns whether there was one to add."""
@@ -334,16 +383,17 @@ class Session:
           place: where the answer to a sample stands, for messages.
         """
         place = place or (lambda sample: source)
-        scores = self.cache.scores
         checked = {
-            self._find_model(name): check_answers(each, self._columns, self.ends, scores, place)
+            self._find_model(name): check_answers(
+                each, self._columns, self.ends, self._scores, place
+            )
             for name, each in answers.items()
         }
         with self.log.lock_answers():
             new = {
                 model: self.log.select_new(
                     of_model,
-                    {sample: (model, column) for sample, column in self._columns.items()},
+                    self._cells[model],
                     lambda value: "without an answer" if value is None else f"{value:g}",
                     place,
                     correct,

@@ -4,6 +4,7 @@ the workers that answer it, which live as long as the process that holds them.
 
 import asyncio
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nevis_stream.dynamic_evaluation.evaluation import Values
-from nevis_stream.dynamic_evaluation.session_records import Cell
 from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.dynamic_evaluation.told_files import read_if_file
 from nevis_stream.errors import AnsweringFailed, BadInput, plural
@@ -45,13 +45,23 @@ def is_gone(directory: Path, name: str) -> bool:
 
 
 def select_free(
-    directory: Path, waiting: Sequence[Cell], handed: Mapping[Cell, str], worker: str
-) -> list[Cell]:
-    """Returns the waiting cells that no other living worker has, those of the worker first."""
-    holders = {handed[cell] for cell in waiting if cell in handed} - {worker}
-    gone = {name for name in holders if is_gone(directory, name)}
-    free = [cell for cell in waiting if handed.get(cell, worker) in {worker, *gone}]
-    return sorted(free, key=lambda cell: handed.get(cell) != worker)
+    directory: Path, waiting: Mapping[int, int], held: Mapping[int, str], worker: str
+) -> tuple[Iterator[int], int]:
+    """Returns the waiting samples that no other living worker has, those of the worker first, and
+    how many others have.
+
+    Args:
+      directory: of the session.
+      waiting: places by column, in their order.
+      held: by column, the worker that has it.
+      worker: a name; "" of one without.
+    """
+    own = sorted((each for each in held if held[each] == worker), key=waiting.__getitem__)
+    others = {*held.values()} - {worker}
+    living = {name for name in others if not is_gone(directory, name)}
+    kept = {column for column, name in held.items() if name in living}
+    rest = (column for column in waiting if column not in kept and held.get(column) != worker)
+    return itertools.chain(own, rest), len(kept)
 
 
 AnswerAll = Callable[[list], Sequence[Any]] | Values

@@ -18,7 +18,7 @@ from nevis_stream.estimation.comparison import GOALS
 from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.samples import UNKNOWN, is_observed
-from nevis_stream.queries.session_log import History, read_lines, report_damage
+from nevis_stream.queries.session_log import History
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text
@@ -112,6 +112,7 @@ class AskedRound:
 
     Attributes:
       model: the model.
+      number: of this model's rounds before it.
       query: [1, b], the columns that the policy chose, or substitutes of such.
       places: int64[b], the cells of this model that the substitutes replace, counted over all its
         rounds; None if the policy chose them.
@@ -121,6 +122,7 @@ class AskedRound:
     """
 
     model: str
+    number: int
     query: Query
     places: np.ndarray | None
     answered: int
@@ -144,45 +146,40 @@ def make_round_line(
     return line if places is None else line | {"replaced": places.tolist()}
 
 
-def read_rounds(
-    file: Path, settings: EvaluationSettings, columns: Mapping[str, int]
-) -> list[AskedRound]:
-    """Returns all rounds, in order.
+def parse_round(
+    line: Mapping[str, Any],
+    earlier: Sequence[AskedRound],
+    settings: EvaluationSettings,
+    columns: Mapping[str, int],
+) -> AskedRound:
+    """Returns the round of a line of its file; ValueError or the like if it is damaged.
 
     Args:
-      file: may be missing.
+      line: of the file of rounds.
+      earlier: the rounds before it.
       settings: of the session.
       columns: of the samples, by id.
-
-    Raises:
-      BadInput: the file is damaged.
     """
-    rounds: list[AskedRound] = []
-    asked: dict[str, set[int]] = {model: set() for model in settings.models}
-    counts = dict.fromkeys(settings.models, 0)
-    for line_number, line in enumerate(read_lines(file), start=1):
-        with report_damage(file, line_number):
-            model, places = line["model"], line.get("replaced")
-            samples = np.array([columns[each] for each in line["samples"]], np.int64)
-            arrays = [
-                _parse_numbers(line[name], len(samples)) for name in ("probabilities", "shares")
-            ]
-            before = len(asked[model])
-            asked[model].update(samples.tolist())
-            if len(asked[model]) - before != len(samples):
-                raise ValueError("it asks a sample a second time")
-            if not isinstance(line["answers"], int):
-                raise ValueError("a number has an unexpected type")
-            if places is not None:
-                places = np.array(places, np.int64)
-                if places.shape != samples.shape:
-                    raise ValueError("its lists do not fit each other")
-            name = "" if settings.until_decided else model
-            order = generator(settings.seed, "order", name, counts[model]).permutation(len(samples))
-            counts[model] += 1
-            query = Query(samples[None], *arrays)
-            rounds.append(AskedRound(model, query, places, line["answers"], order))
-    return rounds
+    model, places = _check_model(line["model"], settings), line.get("replaced")
+    samples = np.array([columns[each] for each in line["samples"]], np.int64)
+    arrays = [_parse_numbers(line[name], len(samples)) for name in ("probabilities", "shares")]
+    if not isinstance(line["answers"], int):
+        raise ValueError("a number has an unexpected type")
+    if places is not None:
+        places = np.array(places, np.int64)
+        if places.shape != samples.shape:
+            raise ValueError("its lists do not fit each other")
+    name = "" if settings.until_decided else model
+    number = next((each.number + 1 for each in reversed(earlier) if each.model == model), 0)
+    order = generator(settings.seed, "order", name, number).permutation(len(samples))
+    query = Query(samples[None], *arrays)
+    return AskedRound(model, number, query, places, line["answers"], order)
+
+
+def _check_model(name: Any, settings: EvaluationSettings) -> str:
+    if name not in settings.models:
+        raise ValueError(f"there is no model {name!r}")
+    return name
 
 
 def _parse_numbers(values: Any, count: int) -> np.ndarray | None:
@@ -194,40 +191,21 @@ def _parse_numbers(values: Any, count: int) -> np.ndarray | None:
     return array[None]
 
 
-def read_answers(
-    file: Path, settings: EvaluationSettings, columns: Mapping[str, int]
+def parse_answers(
+    line: Mapping[str, Any], settings: EvaluationSettings, columns: Mapping[str, int]
 ) -> dict[Cell, Answer]:
-    """Returns all answers, by model and column; corrections replace. Arguments as of `read_rounds`.
-
-    Raises:
-      BadInput: the file is damaged.
+    """Returns the answers of a line of their file, by model and column; ValueError or the like if
+    it is damaged. Arguments as of `parse_round`.
     """
     answers: dict[Cell, Answer] = {}
-    for line_number, line in enumerate(read_lines(file), start=1):
-        with report_damage(file, line_number):
-            for model, of_model in line["answers"].items():
-                if model not in settings.models:
-                    raise ValueError(f"there is no model {model!r}")
-                for sample, value in of_model.items():
-                    is_number = isinstance(value, int | float) and math.isfinite(value)
-                    if value is not None and not is_number:
-                        raise ValueError(f"{show_value(value)} is no value")
-                    answers[model, columns[sample]] = None if value is None else float(value)
+    for model, of_model in line["answers"].items():
+        _check_model(model, settings)
+        for sample, value in of_model.items():
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            if value is not None and not is_number:
+                raise ValueError(f"{show_value(value)} is no value")
+            answers[model, columns[sample]] = None if value is None else float(value)
     return answers
-
-
-def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
-    """Returns the worker that each cell was last handed to; those of no worker are not in it.
-
-    Raises:
-      BadInput: the file is damaged.
-    """
-    handed: dict[Cell, str] = {}
-    for line_number, line in enumerate(read_lines(file), start=1):
-        with report_damage(file, line_number):
-            cells = [(line["model"], columns[each]) for each in line["samples"]]
-            handed |= dict.fromkeys(cells, check_string(line["worker"]))
-    return handed
 
 
 def write_prices(directory: Path, prices: Prices, samples: Sequence[str]) -> None:
@@ -310,8 +288,8 @@ class Track:
       told: bool[k], which were told, with an answer or without.
       asked: bool[n], the samples that were asked, also those that were substituted.
       failed: number of samples that gave no answer.
-      drawn: the columns of the first samples that were told, in the order in which they were handed
-        out, if each was drawn from all that were left with equal probabilities; else none.
+      drawn: int64, the columns of the first samples that were told, in the order in which they were
+        handed out, if each was drawn from all that were left with equal probabilities; else none.
       drawn_values: float64 of each of these, NaN where there is no answer.
     """
 
@@ -321,7 +299,7 @@ class Track:
     told: np.ndarray
     asked: np.ndarray
     failed: int
-    drawn: tuple[int, ...]
+    drawn: np.ndarray
     drawn_values: np.ndarray
 
     def status(self, budget: int, ended: bool, estimate: Estimate) -> ModelStatus:
@@ -352,61 +330,97 @@ class Track:
         return self.query.samples.shape[1] == budget
 
 
-def make_track(
-    past: History[AskedRound, Cell, Answer],
-    model: str,
-    ends: tuple[np.ndarray, np.ndarray],
-    scores: bool,
-) -> Track:
-    """Returns what was asked of a model, and what it answered.
+class GrowingTrack:
+    """The track of one model, which grows with the history of its session.
 
     Args:
-      past: the rounds and answers of the session.
+      history: the rounds and answers of the session.
       model: its name.
       ends: of the range of each sample, float64[n] twice.
       scores: whether the board has scores, not outcomes.
+
+    Attributes:
+      waiting: by column, the places of the samples that were asked and not told, in the order in
+        which they are handed out.
     """
-    rounds = [each for each in past.rounds if each.model == model]
-    query, asked = Query.none(1), np.zeros(len(ends[0]), bool)
-    for each in rounds:
-        asked[each.query.samples[0]] = True
+
+    def __init__(
+        self,
+        history: History[AskedRound, Cell, Answer],
+        model: str,
+        ends: tuple[np.ndarray, np.ndarray],
+        scores: bool,
+    ):
+        self._history, self._model, self._ends, self._scores = history, model, ends, scores
+        self.waiting: dict[int, int] = {}
+        n = len(ends[0])
+        self._query, self._asked, self._count = Query.none(1), np.zeros(n, bool), 0
+        self._told, self._values, self._failed = np.zeros(n, bool), np.full(n, np.nan), set[int]()
+        self._drawn = np.empty(0, np.int64)
+        self._rounds = self._answers = 0  # of the history, that are in this track
+        self._track: Track | None = None
+
+    def read(self) -> Track:
+        """Returns the track, with what the history has gained."""
+        told = self._history.told[self._answers :]
+        rounds = self._history.rounds[self._rounds :]
+        self._answers, self._rounds = self._answers + len(told), self._rounds + len(rounds)
+        for each in rounds:
+            if each.model == self._model:
+                self._add_round(each)
+        if columns := [column for model, column in told if model == self._model]:
+            self._add_answers(columns)
+        if self._track is None or rounds or columns:
+            self._track = self._make_track()
+        return self._track
+
+    def _add_round(self, each: AskedRound) -> None:
+        columns = each.query.samples[0]
+        self._asked[columns] = True
+        if each.number == 0 and _is_plain_draw(each, len(self._asked)):
+            self._drawn = columns[each.order]
         if each.places is None:
-            query = query.then(each.query)
+            self._query = self._query.then(each.query)
         else:
-            samples = query.samples.copy()
-            samples[0, each.places] = each.query.samples[0]
-            query = replace(query, samples=samples)
-    answers = past.answers
+            samples = self._query.samples.copy()
+            samples[0, each.places] = columns
+            self._query = replace(self._query, samples=samples)
+        for _, column in each.asked:
+            self.waiting[column] = self._count = self._count + 1
 
-    def read_scaled(columns: np.ndarray) -> np.ndarray:
-        raw = [answers.get((model, column)) for column in columns.tolist()]
-        values = np.array([np.nan if value is None else value for value in raw], np.float64)
-        low, high = (each[columns] for each in ends)
-        return (values - low) / (high - low)
+    def _add_answers(self, columns: list[int]) -> None:
+        answers = [self._history.answers[self._model, column] for column in columns]
+        for column, answer in zip(columns, answers, strict=True):
+            self.waiting.pop(column, None)
+            (self._failed.add if answer is None else self._failed.discard)(column)
+        low, high = (end[columns] for end in self._ends)
+        self._values[columns] = (np.array(answers, np.float64) - low) / (high - low)
+        self._told[columns] = True
 
-    columns = query.samples[0]
-    told = np.array([(model, column) in answers for column in columns.tolist()], bool)
-    values = read_scaled(columns)
-    if scores:
-        values = values.astype(np.float32)
-    else:
-        values = np.where(np.isnan(values), UNKNOWN, values).astype(np.uint8)
-    failed = sum(
-        answers.get((model, column), 0) is None for column in np.flatnonzero(asked).tolist()
-    )
-    drawn = _list_drawn(rounds, len(asked))
-    is_told = [cell in answers for cell in drawn]
-    drawn = drawn[: is_told.index(False)] if False in is_told else drawn
-    order = tuple(column for _, column in drawn)
-    columns = np.array(order, np.int64)
-    return Track(model, query, values, told, asked, failed, order, read_scaled(columns))
+    def _make_track(self) -> Track:
+        columns = self._query.samples[0]
+        values = self._values[columns]
+        if self._scores:
+            values = values.astype(np.float32)
+        else:
+            values = np.where(np.isnan(values), UNKNOWN, values).astype(np.uint8)
+        is_told = self._told[self._drawn]
+        drawn = self._drawn[: len(is_told) if is_told.all() else is_told.argmin()]
+        return Track(
+            self._model,
+            self._query,
+            values,
+            self._told[columns],
+            self._asked.copy(),
+            len(self._failed),
+            drawn,
+            self._values[drawn],
+        )
 
 
-def _list_drawn(rounds: list[AskedRound], n: int) -> list[Cell]:
-    """Returns the cells of a round that is a plain random draw, in the order in which they are
-    handed out, which is random too; none if the first round is not one.
+def _is_plain_draw(first: AskedRound, n: int) -> bool:
+    """Returns whether each sample of a model's first round was drawn from all that were left with
+    equal probabilities; then the order in which they are handed out is random too.
     """
-    first = rounds[0].query.probabilities if rounds else None
-    if first is None or not np.allclose(first[0], 1 / (n - np.arange(first.shape[1]))):
-        return []
-    return rounds[0].asked
+    chances = first.query.probabilities
+    return chances is not None and np.allclose(chances[0], 1 / (n - np.arange(chances.shape[1])))

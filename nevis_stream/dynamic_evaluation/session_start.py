@@ -169,7 +169,7 @@ def begin(
             "prices": digest_prices(prices),
         }
     log = SessionLog[AskedRound, Cell, Answer](
-        directory, ROUNDS, ANSWERS, TERMS, lambda _: [], lambda _: {}
+        directory, ROUNDS, ANSWERS, TERMS, lambda *_: [], lambda _: {}
     )
     chosen: dict[str, Any] = {"method": method, "reason": ""}
     ends_early = rule.until is not None or rule.until_better_than is not None

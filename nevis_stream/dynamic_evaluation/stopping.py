@@ -2,11 +2,11 @@
 looking often, or stopping when it is short, does not spoil it.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.policy import Random
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
-from nevis_stream.estimation.betting import CANDIDATES, compute_confidence_sequence
+from nevis_stream.estimation.betting import CANDIDATES, Stakes, compute_confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide, share_answers
 from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import Query
@@ -70,97 +70,120 @@ def ends_by_interval(rule: Rule | EvaluationSettings) -> bool:
     return (rule.until, rule.until_better_than, rule.until_decided) != (None, None, None)
 
 
-@dataclass(frozen=True)
-class Assistance:
-    """Predictions of the values of k samples, each made before the sample was drawn; see
-    `betting.compute_confidence_sequence`.
-
-    Attributes:
-      predicted, remaining: float64[k].
-      residuals: float64[k] twice.
-    """
-
-    predicted: np.ndarray
-    remaining: np.ndarray
-    residuals: tuple[np.ndarray, np.ndarray]
-
-
-def compute_anytime_intervals(
-    track: Track,
-    facts: SampleFacts,
-    scores: bool,
-    target: float | None = None,
-    assistance: Assistance | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the 95% intervals of a model's mean, from 0 to 1, after each of its drawn samples, by
-    `estimation.betting`; they hold all together.
+class GrowingIntervals:
+    """The 95% intervals of a model's mean, from 0 to 1, after each of its drawn samples, by
+    `estimation.betting`; they hold all together. What is new of a track is added to what was
+    computed.
 
     Only samples before the first one that has not been told count, so that which answers come late
     does not matter. A sample that gave no answer may have had any: the ends are those with 0 and
     with 1 in its place.
 
     Args:
-      track: of the model.
       facts: about the samples.
       scores: whether the board has scores, not outcomes.
       target: the half-width at which one stops, from 0 to 1; None: the bets are for any distance.
-      assistance: predictions of the drawn samples; None: there are none.
-
-    Returns: low and high, float64[k], of the k samples that were drawn one by one with equal
-      probabilities; k is 0 if the method chooses them otherwise.
-    """
-    if not track.drawn:
-        return np.empty(0), np.empty(0)
-    columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
-    exact = not scores and facts.dataset_weights is None and n < CANDIDATES  # means are k / n
-    weights, greatest_weight = select_weights(facts, columns)
-    residuals = None
-    if weights is not None:
-        residuals = np.zeros(len(columns)), (n - np.arange(len(columns))) * greatest_weight
-    predicted: np.ndarray | float = 0.0
-    remaining: np.ndarray | float = 0.0
-    if assistance is not None:
-        predicted, remaining = assistance.predicted, assistance.remaining
-        residuals = assistance.residuals
-    missing = np.isnan(values)
-    instead = np.array([[0.0], [1.0]]) if missing.any() else np.zeros((1, 1))
-    low, high = compute_confidence_sequence(
-        np.where(missing, instead, values),
-        n,
-        outcomes=exact,
-        weights=weights,
-        predicted=predicted,
-        remaining=remaining,
-        residuals=residuals,
-        target=target,
-    )
-    return low[0], high[-1]
-
-
-def predict_drawn(track: Track, facts: SampleFacts, predict: PredictValues) -> Assistance:
-    """Returns predictions of a model's drawn samples, each from answers before its draw, made anew
-    after each `BLOCK` of draws.
-
-    Args:
-      track: of the model.
-      facts: about the samples.
       predict: takes columns, int64[k], and the answers to them, float64[k] from 0 to 1; returns the
-        expected value of each sample, float[n].
+        expected value of each sample, float[n]. It is asked before each `BLOCK` of draws. None:
+        there are no predictions.
     """
-    columns, values, weights = np.array(track.drawn), track.drawn_values, facts.weights
-    predicted, remaining, least, most = np.empty((4, len(columns)))
-    left = np.ones(facts.n, bool)
-    for draw, column in enumerate(columns.tolist()):
-        if draw % BLOCK == 0:
-            answered = ~np.isnan(values[:draw])
-            g = np.asarray(predict(columns[:draw][answered], values[:draw][answered]), np.float64)
-            g = np.clip(g, 0, 1)
-        of_left, count = g[left], left.sum()
-        predicted[draw], remaining[draw] = g[column], weights[left] @ of_left
-        least[draw] = -count * (weights[left] * of_left).max()
-        most[draw] = count * (weights[left] * (1 - of_left)).max()
-        left[column] = False
-    return Assistance(predicted, remaining, (least, most))
+
+    def __init__(
+        self,
+        facts: SampleFacts,
+        scores: bool,
+        target: float | None = None,
+        predict: PredictValues | None = None,
+    ):
+        self._facts, self._target, self._predict = facts, target, predict
+        # means are k / n
+        self._exact = not scores and facts.dataset_weights is None and facts.n < CANDIDATES
+        self._busy = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._drawn, self._values = np.empty(0, np.int64), np.empty(0)
+        self._ends = np.empty(0), np.empty(0)
+        self._stakes, self._predicted = Stakes(), np.empty((4, 0))
+        self._expected = np.empty(0)
+
+    def read(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
+        """Returns low and high, float64[k], of the k samples that were drawn one by one with equal
+        probabilities; k is 0 if the method chooses them otherwise.
+        """
+        columns, values = np.array(track.drawn, np.int64), track.drawn_values
+        with self._busy:
+            known = len(self._drawn)
+            before = columns[:known], values[:known]
+            pairs = zip(before, (self._drawn, self._values), strict=True)
+            if not all(np.array_equal(*pair, equal_nan=True) for pair in pairs):
+                self._forget()
+            if len(columns) > len(self._drawn):
+                try:
+                    self._ends = self._go_on(columns, values)
+                except BaseException:  # the bets may have been placed by half
+                    self._forget()
+                    raise
+                self._drawn, self._values = columns, values
+            return self._ends
+
+    def _go_on(self, columns: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        facts = self._facts
+        weights, greatest_weight = select_weights(facts, columns)
+        residuals = None
+        if weights is not None:
+            residuals = (
+                np.zeros(len(columns)),
+                (facts.n - np.arange(len(columns))) * greatest_weight,
+            )
+        predicted: np.ndarray | float = 0.0
+        remaining: np.ndarray | float = 0.0
+        if self._predict is not None:
+            self._add_predictions(self._predict, columns, values)
+            predicted, remaining, *ends = self._predicted
+            residuals = ends[0], ends[1]
+        missing = np.isnan(values)
+        if missing.any() and not np.isnan(self._values).any():  # until now it was one sequence
+            self._stakes = Stakes()
+        instead = np.array([[0.0], [1.0]]) if missing.any() else np.zeros((1, 1))
+        low, high = compute_confidence_sequence(
+            np.where(missing, instead, values),
+            facts.n,
+            outcomes=self._exact,
+            weights=weights,
+            predicted=predicted,
+            remaining=remaining,
+            residuals=residuals,
+            target=self._target,
+            stakes=self._stakes,
+        )
+        return low[0], high[-1]
+
+    def _add_predictions(
+        self, predict: PredictValues, columns: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Adds predictions of the new samples, each from answers before its draw: g of it, Σ w g
+        over the values that were left, and the least and the greatest residual; see
+        `compute_confidence_sequence`.
+        """
+        weights, known = self._facts.weights, self._predicted.shape[1]
+        new = np.empty((4, len(columns) - known))
+        left = np.ones(self._facts.n, bool)
+        left[columns[:known]] = False
+        for draw, column in enumerate(columns[known:].tolist(), start=known):
+            if draw % BLOCK == 0:
+                answered = ~np.isnan(values[:draw])
+                found = predict(columns[:draw][answered], values[:draw][answered])
+                self._expected = np.clip(np.asarray(found, np.float64), 0, 1)
+            of_left, count = self._expected[left], left.sum()
+            new[:, draw - known] = (
+                self._expected[column],
+                weights[left] @ of_left,
+                -count * (weights[left] * of_left).max(),
+                count * (weights[left] * (1 - of_left)).max(),
+            )
+            left[column] = False
+        self._predicted = np.hstack([self._predicted, new])
 
 
 def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
@@ -279,9 +302,7 @@ def decide_models(
     values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
     for row, track in zip(values, tracks, strict=True):
         row[: len(track.drawn)] = track.drawn_values
-    weights, greatest_weight = select_weights(
-        facts, np.array(tracks[int(counts.argmax())].drawn, np.int64)
-    )
+    weights, greatest_weight = select_weights(facts, tracks[int(counts.argmax())].drawn)
     values = 1 - values if part.lower else values
     goal = str(settings.until_decided)
     found = decide(
@@ -328,8 +349,7 @@ class Stopping:
         fitted: Callable[[], FittedBoard],
     ):
         self._settings, self._board, self._facts, self._fitted = settings, board, facts, fitted
-        self._last: tuple[Any, tuple[np.ndarray, np.ndarray]] | None = None
-        self._predictions: dict[tuple[bytes, bytes], np.ndarray] = {}
+        self._intervals: dict[str, GrowingIntervals] = {}
 
     @property
     def by_interval(self) -> bool:
@@ -365,35 +385,27 @@ class Stopping:
         return (part.unscale(float(low[-1])), part.unscale(float(high[-1]))) if len(low) else None
 
     def intervals(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the `compute_anytime_intervals` of a model, kept until it has another answer."""
-        facts, (part,) = self._facts, self._facts.parts
-        known = track.drawn, track.drawn_values.tobytes()
-        if self._last is None or self._last[0] != known:
-            assistance = target = None
-            if self._settings.assisted and track.drawn:
-                if self._settings.until is not None:
-                    target = self._settings.until / (part.high - part.low) / 2
-                if not isinstance(methods.get(self._settings.method).predictor, Mean):
-                    assistance = predict_drawn(track, facts, self._predict)
-            ends = compute_anytime_intervals(
-                track, facts, self._board.matrix.scores, target, assistance
-            )
-            self._last = known, ends
-        return self._last[1]
+        """Returns the `GrowingIntervals` of a model."""
+        if track.model not in self._intervals:
+            settings, target, predict = self._settings, None, None
+            (part,) = self._facts.parts
+            if settings.assisted:
+                if settings.until is not None:
+                    target = settings.until / (part.high - part.low) / 2
+                if not isinstance(methods.get(settings.method).predictor, Mean):
+                    predict = self._predict
+            new = GrowingIntervals(self._facts, self._board.matrix.scores, target, predict)
+            self._intervals[track.model] = new
+        return self._intervals[track.model].read(track)
 
     def _predict(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See `predict_drawn`; what was predicted before is kept."""
-        key = columns.tobytes(), values.tobytes()
-        if key not in self._predictions:
-            fitted = self._fitted()
-            if len(columns):
-                answers = values.astype(np.float32 if self._board.matrix.scores else np.uint8)
-                found = fitted.predict(Query(columns[None]), answers)
-            else:
-                total, seen = fitted.known.column_sums()
-                found = (total + 1) / (seen + 2)
-            self._predictions[key] = found
-        return self._predictions[key]
+        """As of `GrowingIntervals`."""
+        fitted = self._fitted()
+        if len(columns):
+            answers = values.astype(np.float32 if self._board.matrix.scores else np.uint8)
+            return fitted.predict(Query(columns[None]), answers)
+        total, seen = fitted.known.column_sums()
+        return (total + 1) / (seen + 2)
 
     @cached_property
     def _known_mean(self) -> float:

@@ -11,6 +11,8 @@ sections 4 and 5: hedged capital, diversified Kelly bets (the mean of several ga
 bets one fraction of the greatest bet that cannot ruin), draws without replacement.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from nevis_stream.array_types import Float
@@ -38,6 +40,7 @@ def compute_confidence_sequence(
     residuals: tuple[np.ndarray, np.ndarray] | None = None,
     level: float = 0.95,
     target: float | None = None,
+    stakes: "Stakes | None" = None,
 ) -> tuple[Draws, Draws]:
     """Returns the interval of the mean of n values after each of M draws without replacement: with
     a probability of at least `level`, all M intervals contain the mean.
@@ -71,6 +74,8 @@ def compute_confidence_sequence(
       target: the half-width of the interval at which one stops. All bets are then those that win
         fastest against means this far away (the distance over the variance of a draw, which is
         Kelly's bet for a small advantage). None: bets for any distance.
+      stakes: of a call with the first of these draws and else the same arguments, which this one
+        goes on from and changes; new ones where there was none.
 
     Returns: low and high, float64[..., M]; they never widen, unless the draws so far
       refute every mean.
@@ -83,9 +88,31 @@ def compute_confidence_sequence(
     if target is not None:
         left = (n - np.arange(steps.shape[-1])) / n
         bets = target / (_estimate_variances((steps - floors) / left) * left**2)
-    low, high = _compute_ends(steps, floors, ceilings, candidates, not outcomes, 1 - level, bets)
+    low, high = _compute_ends(
+        *(steps, floors, ceilings, candidates, not outcomes, 1 - level, bets),
+        Stakes() if stakes is None else stakes,
+    )
     greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
     return np.clip(low, known, greatest), np.clip(high, known, greatest)
+
+
+@dataclass
+class Stakes:
+    """What a confidence sequence has come to after some draws.
+
+    Attributes:
+      draws: their number.
+      higher, lower: the capitals of gamblers for a higher and for a lower mean.
+      plausible: which candidates are not refuted.
+      low, high: the ends after each draw.
+    """
+
+    draws: int = 0
+    higher: np.ndarray = field(default_factory=lambda: np.empty(0))
+    lower: np.ndarray = field(default_factory=lambda: np.empty(0))
+    plausible: np.ndarray = field(default_factory=lambda: np.empty(0))
+    low: np.ndarray = field(default_factory=lambda: np.empty(0))
+    high: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 def compute_capital(
@@ -163,7 +190,8 @@ def _compute_ends(
     candidates: Float[np.ndarray, " candidates"],
     between: bool,
     alpha: float,
-    bets: Shared | None = None,
+    bets: Shared | None,
+    stakes: Stakes,
 ) -> tuple[Draws, Draws]:
     """Returns the lower and the upper end of the interval after each step, float64[..., M] each.
 
@@ -175,15 +203,19 @@ def _compute_ends(
       alpha: the probability of error.
       bets: float64[..., M], the fraction of the capital for each unit of what a step is away from
         the candidate; None: the `FRACTIONS` of the greatest possible one.
+      stakes: after the first of these steps, or none; they are changed.
     """
     *shape, draws = steps.shape
     fractions = np.array(FRACTIONS if bets is None else [GREATEST_FRACTION])[:, None]
-    # the capitals of gamblers for a higher and for a lower mean
-    higher = np.ones((*shape, len(fractions), len(candidates)))
-    lower = np.ones_like(higher)
-    plausible = np.ones((*shape, len(candidates)), bool)
+    if not stakes.draws:
+        stakes.higher = np.ones((*shape, len(fractions), len(candidates)))
+        stakes.lower = np.ones_like(stakes.higher)
+        stakes.plausible = np.ones((*shape, len(candidates)), bool)
+    higher, lower, plausible = stakes.higher, stakes.lower, stakes.plausible
     low, high = np.zeros(steps.shape), np.ones(steps.shape)
-    for draw in range(draws):
+    if stakes.draws:
+        low[..., : stakes.draws], high[..., : stakes.draws] = stakes.low, stakes.high
+    for draw in range(stakes.draws, draws):
         step, floor, ceiling = (each[..., draw, None] for each in (steps, least, most))
         slack = 1e-9 * (ceiling - floor)
         plausible &= (candidates >= floor - slack) & (candidates <= ceiling + slack)
@@ -214,4 +246,5 @@ def _compute_ends(
         earlier = max(draw - 1, 0)
         low[..., draw] = np.where(some, candidates[first], low[..., earlier])
         high[..., draw] = np.where(some, candidates[last], high[..., earlier])
+    stakes.draws, stakes.low, stakes.high = draws, low, high
     return low, high

@@ -13,11 +13,11 @@ evaluation (`dynamic_evaluation.session`) are sessions.
 
 import contextlib
 import fcntl
+import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,20 +25,21 @@ from nevis_stream.errors import BadInput, NevisStreamError, plural, unknown
 from nevis_stream.storage import lock_exclusively, write_file
 from nevis_stream.storage.reading import lock, open_own, read_json
 from nevis_stream.storage.record import (
+    CheckedLine,
+    LogReader,
     append_checked,
     as_lines,
-    read_checked,
     refuse_other,
     seal,
     unseal,
 )
 
 SETTINGS, LOCK = "session.json", "lock"
-_NEVER_READ = -2, -2  # the state of a file before it is first looked at
 _MOST_NAMED = 20  # asked samples in a message
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
+Line = Mapping[str, Any]
 Settings = TypeVar("Settings")
 
 
@@ -57,27 +58,28 @@ class Round(Protocol):
 AnyRound = TypeVar("AnyRound", bound=Round)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class History(Generic[AnyRound, Key, Answer]):
-    """What the logs of a session say.
+    """What the logs of a session say; it grows with them.
 
     Attributes:
       rounds: in their order.
       answers: by key; a correction replaces the answer before it.
+      asked: all that was asked, in order.
+      told: the keys of all answers and corrections, in the order in which they were told.
+      needed: number of answers that the last round was made with.
     """
 
-    rounds: Sequence[AnyRound]
-    answers: Mapping[Key, Answer]
+    rounds: list[AnyRound] = field(default_factory=list)
+    answers: dict[Key, Answer] = field(default_factory=dict)
+    asked: dict[Key, None] = field(default_factory=dict)
+    told: list[Key] = field(default_factory=list)
+    needed: int = 0
 
-    @cached_property
-    def asked(self) -> dict[Key, None]:
-        """All that was asked, in order."""
-        return dict.fromkeys(key for each in self.rounds for key in each.asked)
-
-    @cached_property
+    @property
     def waiting(self) -> list[Key]:
         """What was asked and has no answer, in the order of the rounds."""
-        return [key for key in self.asked if key not in self.answers]
+        return [key for key in list(self.asked) if key not in self.answers]
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,11 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
       directory: of the session.
       rounds, answers: names of its files.
       terms: of its messages.
-      parse_rounds: returns the rounds of a file, which may be missing.
-      parse_answers: returns the answers of a file, which may be missing, by key.
+      parse_rounds: returns the rounds of a line, given those before it.
+      parse_answers: returns the answers of a line, by key.
+
+    Attributes:
+      busy: is held while what the logs say grows; threads of a process share it.
     """
 
     def __init__(
@@ -116,15 +121,16 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         rounds: str,
         answers: str,
         terms: MessageTerms,
-        parse_rounds: Callable[[Path], list[AnyRound]],
-        parse_answers: Callable[[Path], dict[Key, Answer]],
+        parse_rounds: Callable[[Line, Sequence[AnyRound]], Sequence[AnyRound]],
+        parse_answers: Callable[[Line], Mapping[Key, Answer]],
     ):
         self.directory, self.terms = directory, terms
         self.settings, self.rounds = directory / SETTINGS, directory / rounds
         self.answers = directory / answers
         self._parse_rounds, self._parse_answers = parse_rounds, parse_answers
-        self._states = _NEVER_READ, _NEVER_READ  # of the answers and of the rounds
-        self._history: History[AnyRound, Key, Answer] = History([], {})
+        self._readers = LogReader(self.answers), LogReader(self.rounds)
+        self._history: History[AnyRound, Key, Answer] = History()
+        self.busy = threading.RLock()
 
     def start(
         self,
@@ -211,26 +217,53 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         Raises:
           BadInput: a file is damaged, or lacks what the other one was made with.
         """
-        history, terms, answers_state = self._history, self.terms, _get_state(self.answers)
-        answers, rounds = history.answers, history.rounds
-        if answers_state != self._states[0]:
-            answers = self._parse_answers(self.answers)
-        # looked at later: a round is there before its answers
-        rounds_state = _get_state(self.rounds)
-        if rounds_state != self._states[1]:
-            rounds = self._parse_rounds(self.rounds)
-            if len(answers) < _count_answered(rounds):  # rounds that were made in between know more
-                answers = self._parse_answers(self.answers)
-        if (answers_state, rounds_state) != self._states:
-            history = History(rounds, answers)
-            self._history, self._states = history, (answers_state, rounds_state)
-        if complete and len(history.answers) < (needed := _count_answered(history.rounds)):
+        with self.busy:
+            try:
+                return self._read_on(complete)
+            except BaseException:
+                self._forget()
+                raise
+
+    def _forget(self) -> None:
+        self._history = History()
+        for each in self._readers:
+            each.restart()
+
+    def _read_on(self, complete: bool) -> History[AnyRound, Key, Answer]:
+        terms, is_behind = self.terms, True
+        first = len(self._history.told)
+        while is_behind:
+            # rounds are looked at later: a round is there before its answers
+            (answers, is_anew), (rounds, are_anew) = map(read_new, self._readers)
+            history = self._history
+            if is_anew and history.told or are_anew and history.rounds:  # a file was put back
+                self._forget()
+                first = 0
+                continue
+            for line in rounds:
+                with report_damage(self.rounds, line.number):
+                    for each in self._parse_rounds(line.values, history.rounds):
+                        before = len(history.asked)
+                        history.asked.update(dict.fromkeys(each.asked))
+                        if len(history.asked) - before != len(each.asked):
+                            raise ValueError(f"a sample is {terms.asked} a second time")
+                        history.rounds.append(each)
+                        history.needed = max(history.needed, each.answered)
+            for line in answers:
+                with report_damage(self.answers, line.number):
+                    told = self._parse_answers(line.values)
+                    history.answers.update(told)
+                    history.told.extend(told)
+            # rounds that were made in between know more answers
+            is_behind = bool(answers or rounds) and len(history.answers) < history.needed
+        if complete and len(history.answers) < history.needed:
             there = plural(len(history.answers), terms.answer)
             raise BadInput(
                 f"{self.answers}: damaged (it has {there}; the last samples were {terms.asked}"
-                f" with {needed}). Put a copy of the file back, or {terms.again}."
+                f" with {history.needed}). Put a copy of the file back, or {terms.again}."
             )
-        if lost := len(history.answers.keys() - history.asked.keys()):
+        if not all(key in history.asked for key in history.told[first:]):
+            lost = len(history.answers.keys() - history.asked.keys())
             raise BadInput(
                 f"{self.rounds}: damaged (the rounds of {plural(lost, 'sample')} with"
                 f" {'an' if terms.answer[0] in 'aeiou' else 'a'} {terms.answer} are missing). Put a"
@@ -296,26 +329,26 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         return new
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the whole lines of a file; what a kill left of the last one is not counted.
+def read_new(log: LogReader) -> tuple[list[CheckedLine], bool]:
+    """Returns what `LogReader.read` does.
 
     Raises:
       BadInput: a line is not as it was written.
     """
-    lines = read_checked(file)
+    lines, is_anew = log.read()
     for line in lines:
         if line.problem:
             raise BadInput(
-                f"{file}, line {line.number}: damaged ({line.problem}). Put a copy of the file"
+                f"{log.file}, line {line.number}: damaged ({line.problem}). Put a copy of the file"
                 " back."
             )
     if lines and not lines[-1].checked:
         warnings.warn(
-            f"{file}: an earlier version wrote it, without checksums, so that a changed number"
+            f"{log.file}: an earlier version wrote it, without checksums, so that a changed number"
             " would not be noticed; from the next line on it has them.",
             stacklevel=2,
         )
-    return [line.values for line in lines]
+    return lines, is_anew
 
 
 @contextlib.contextmanager
@@ -338,19 +371,6 @@ def _hold(path: Path) -> Iterator[None]:
     with open_own(path) as file:
         lock(file, path, fcntl.LOCK_EX)
         yield
-
-
-def _get_state(file: Path) -> tuple[int, int]:
-    """Returns size in bytes and time of change in ns, which differ when a log has grown."""
-    try:
-        about = file.stat()
-    except FileNotFoundError:
-        return -1, -1
-    return about.st_size, about.st_mtime_ns
-
-
-def _count_answered(rounds: Sequence[Round]) -> int:
-    return max((each.answered for each in rounds), default=0)
 
 
 def _shorten(names: Sequence[str]) -> Sequence[str]:

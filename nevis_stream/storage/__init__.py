@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from nevis_stream.errors import RunLocked
 from nevis_stream.storage.reading import clear_faults, lock, open_own
@@ -269,15 +270,15 @@ def _discard(directory: Path) -> None:
         shutil.rmtree(discarded, ignore_errors=True)
 
 
-def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
+def append_line(path: Path, line: str | Callable[[BinaryIO, int], str | None]) -> None:
     """Appends one line and syncs it; what a crash left after the last newline is removed first.
 
     Several processes may append.
 
     Args:
       path: of the file.
-      line: without its newline; or what makes it of the file's whole lines before it, between
-        whose reading and the append no other process appends; None appends nothing.
+      line: without its newline; or what makes it of the open file and the end of its whole lines,
+        between whose reading and the append no other process appends; None appends nothing.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
@@ -288,12 +289,12 @@ def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
         # without the lock, a line that another process is writing would look like a leftover
         lock(file, path, fcntl.LOCK_EX)
         end = _find_end_of_last_line(file)
-        file.truncate(end)
+        if file.seek(0, os.SEEK_END) > end:  # not at each append: those who read on would see it
+            file.truncate(end)
         if end == 0:  # the name of a new file, before its first line counts
             sync_directory(path.parent)
         if not isinstance(line, str):
-            file.seek(0)
-            made = line(file.read(end))
+            made = line(file, end)
             if made is None:
                 return
             line = made

@@ -224,19 +224,24 @@ def refuse_link(path: Path) -> None:
         raise OSError(errno.ELOOP, "a symbolic link, behind which nothing is written", str(path))
 
 
-def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+def read_bytes(path: Path, most: int = LARGEST, start: int = 0, locked: bool = False) -> bytes:
     """Returns the content of a regular file.
 
     Args:
       path: of the file.
       most: bytes that it may have.
+      start: where the returned content begins.
+      locked: whether to wait for the lock of those that append a line to the file.
 
     Raises:
       OSError: as `open_file`; it cannot be read, or is larger; the error names it.
     """
     with clear_faults(path), open_file(path) as file:
+        if locked:
+            lock(file, path, fcntl.LOCK_SH)
         if (size := os.fstat(file.fileno()).st_size) > most:
             raise OSError(errno.EINVAL, f"has {size:,} bytes; at most {most:,} are read", str(path))
+        file.seek(start)
         return file.read()
 
 

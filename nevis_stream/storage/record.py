@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Self, Union, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, Self, Union, get_args, get_origin
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import append_line, write_file
@@ -238,11 +238,17 @@ def append_checked(
     Raises:
       StorageFull: the line could not be written; the file is as before.
     """
-    ignored = {AFTER, CHECK, *(once or ())}
 
-    def line(before: bytes) -> str | None:
-        there = once is not None and _says(before, values, ignored)
-        return None if there else _line(values, _end(before))
+    def line(log: BinaryIO, size: int) -> str | None:
+        log.seek(max(size - _TAIL - 1, 0))
+        end = _check_of(log.read(size)[:-1])
+        if end and once is None:
+            return _line(values, end)
+        log.seek(0)
+        before = log.read(size)
+        if once is not None and _says(before, values, {AFTER, CHECK, *once}):
+            return None
+        return _line(values, end or _digest(before))
 
     append_line(file, line)
 
@@ -257,36 +263,118 @@ def check_content(lines: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(result).encode()
 
 
-def read_checked(file: Path) -> list[CheckedLine]:
-    """Returns the whole lines of a file, which may be missing; what a kill left of the last one is
-    not counted.
+@dataclass(frozen=True)
+class _Place:
+    """Where a reading of a log has ended.
+
+    Attributes:
+      size: bytes that were read, with what may follow the last whole line.
+      end: the offset after this line.
+      number: of the line.
+      last: the line, with its newline.
+      checked: whether it has a checksum.
+      content: digest of the file to here.
     """
-    data = read_bytes(file) if file.exists() else b""
-    data = data[: data.rfind(b"\n") + 1]
-    lines: list[CheckedLine] = []
-    start, before = 0, _digest(b"")
-    while start < len(data):
-        end = data.index(b"\n", start)
-        text, number = data[start:end], len(lines) + 1
-        try:
-            values, problem = parse_json(text.decode()), ""
-        except ValueError as error:
-            values, problem = None, str(error)
-        checked = isinstance(values, dict) and not values.keys().isdisjoint((AFTER, CHECK))
-        if checked:
-            check, after = values.pop(CHECK, None), values.pop(AFTER, None)
-            if not lines or not lines[-1].checked:
-                before = _digest(data[:start])
-            if check != _digest(_content(text)) or check != _check_of(text):
-                problem = "it has changed since it was written"
-            elif after != before:
-                problem = "a line before it has changed, is missing or was somewhere else"
-            before = check
-        elif lines and lines[-1].checked and not problem:
-            problem = "it has no checksum, unlike the line before it"
-        lines.append(CheckedLine(number, values, problem, checked))
-        start = end + 1
-    return lines
+
+    size: int = 0
+    end: int = 0
+    number: int = 0
+    last: bytes = b""
+    checked: bool = False
+    content: Any = dataclasses.field(default_factory=hashlib.sha256)
+
+
+_NEVER_READ = -2, -2, -2
+
+
+class LogReader:
+    """Reads a log on from where the last reading has ended, so that a line is read once.
+
+    Args:
+      file: the log, which may be missing; this and other processes append to it.
+    """
+
+    def __init__(self, file: Path):
+        self.file = file
+        self.restart()
+
+    def restart(self) -> None:
+        """Has the next reading begin with the first line."""
+        self._state, self._place = _NEVER_READ, _Place()
+
+    def read(self) -> tuple[list[CheckedLine], bool]:
+        """Returns the whole lines that were not read before, and whether they begin with the first
+        one: at first, and where the file has changed otherwise than by more lines. What a kill left
+        of the last line is not counted.
+
+        A line that looks damaged may be half of one that another process appends: it is read again
+        when that is done. One that is damaged is returned again by the next reading.
+        """
+        state = _get_state(self.file)
+        if state == self._state:
+            return [], False
+        lines, place, anew = self._read_on(locked=False)
+        if any(line.problem for line in lines):
+            lines, place, anew = self._read_on(locked=True)
+        after = _get_state(self.file)
+        is_all = after[::2] == (place.size, state[2])  # else it has grown meanwhile
+        self._state, self._place = after if is_all else _NEVER_READ, place
+        if any(line.problem for line in lines):
+            self.restart()
+        return lines, anew
+
+    def _read_on(self, locked: bool) -> tuple[list[CheckedLine], _Place, bool]:
+        def read(start: int) -> bytes:
+            return read_bytes(self.file, start=start, locked=locked) if self.file.exists() else b""
+
+        place = self._place
+        data = read(start := place.end - len(place.last))
+        anew = not place.last or len(data) <= len(place.last) or not data.startswith(place.last)
+        if anew:
+            data = read(0) if start else data
+            start, place = 0, _Place()
+        lines = list[CheckedLine]()
+        content, last, checked = place.content.copy(), place.last, place.checked
+        before = _check_of(last[:-1])
+        for text in data[len(last) :].split(b"\n")[:-1]:
+            try:
+                values, problem = parse_json(text.decode()), ""
+            except ValueError as error:
+                values, problem = None, str(error)
+            was_checked = checked
+            checked = isinstance(values, dict) and not values.keys().isdisjoint((AFTER, CHECK))
+            if checked:
+                check, after = values.pop(CHECK, None), values.pop(AFTER, None)
+                if not was_checked:
+                    before = _shorten(content)
+                if check != _digest(_content(text)) or check != _check_of(text):
+                    problem = "it has changed since it was written"
+                elif after != before:
+                    problem = "a line before it has changed, is missing or was somewhere else"
+                before = check
+            elif was_checked and not problem:
+                problem = "it has no checksum, unlike the line before it"
+            last = text + b"\n"
+            content.update(last)
+            lines.append(CheckedLine(place.number + len(lines) + 1, values, problem, checked))
+        end, number = start + data.rfind(b"\n") + 1, place.number + len(lines)
+        return lines, _Place(start + len(data), end, number, last, checked, content), anew
+
+
+def _get_state(file: Path) -> tuple[int, int, int]:
+    """Returns size in bytes, time of change in ns and number of a file; they differ when a log has
+    grown.
+    """
+    try:
+        about = file.stat()
+    except FileNotFoundError:
+        return -1, -1, -1
+    return about.st_size, about.st_mtime_ns, about.st_ino
+
+
+def read_checked(file: Path) -> list[CheckedLine]:
+    """Returns the whole lines of a file, which may be missing; see `LogReader`."""
+    return LogReader(file).read()[0]
 
 
 def _says(content: bytes, values: Mapping[str, Any], ignored: Collection[str]) -> bool:
@@ -310,12 +398,6 @@ def _line(values: Mapping[str, Any], end: str) -> str:
     return f'{text},"{CHECK}":"{_digest(text.encode())}"}}'
 
 
-def _end(before: bytes) -> str:
-    """Returns the checksum that the next line names, after these whole lines."""
-    last = before[before.rfind(b"\n", 0, -1) + 1 : -1]
-    return _check_of(last) or _digest(before)
-
-
 _TAIL = len(f',"{CHECK}":""}}') + _DIGITS
 
 
@@ -331,7 +413,11 @@ def _check_of(line: bytes) -> str:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+    return _shorten(hashlib.sha256(data))
+
+
+def _shorten(digest: "hashlib._Hash") -> str:
+    return digest.hexdigest()[:_DIGITS]
 
 
 def as_lines(values: Mapping[str, Any]) -> str:

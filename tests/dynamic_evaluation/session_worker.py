@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
-from nevis_stream.queries.session_log import read_lines
+from nevis_stream.storage.record import read_checked
 from tests.dynamic_evaluation.making import one_order
 from tests.forked import Started
 
@@ -32,9 +32,9 @@ def answers_to(ids):
 def content(directory):
     """What must be equal: rounds and answers, in whatever order these came."""
     answers = {}
-    for line in read_lines(directory / ANSWERS):
-        answers |= line["answers"]["new model"]
-    return read_lines(directory / ROUNDS), answers
+    for line in read_checked(directory / ANSWERS):
+        answers |= line.values["answers"]["new model"]
+    return read_checked(directory / ROUNDS), answers
 
 
 def work(directory, threads, pause):

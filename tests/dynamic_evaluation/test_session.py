@@ -11,7 +11,8 @@ import threading
 import time
 import warnings
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -23,12 +24,14 @@ from nevis_stream.dynamic_evaluation import choice, methods, session_start, sess
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES
-from nevis_stream.dynamic_evaluation.stopping import compute_anytime_intervals
+from nevis_stream.dynamic_evaluation.stopping import GrowingIntervals
 from nevis_stream.errors import AnsweringFailed, BadInput, RunWarning
 from nevis_stream.estimation.betting import compute_confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.session_log import SETTINGS
-from nevis_stream.storage.record import append_checked
+from nevis_stream.storage import record
+from nevis_stream.storage.reading import parse_json
+from nevis_stream.storage.record import LogReader, append_checked
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
 
@@ -127,6 +130,53 @@ def test_each_worker_has_samples_of_its_own(tmp_path, board):
         file.write('{"torn')
     session.tell(answers_to(first))
     assert session.ask(worker="a") and session.ask(worker="b") == second
+
+
+def test_answers_one_by_one_are_read_once(tmp_path, board, monkeypatch):
+    session, parsed = start(tmp_path, board, 60, "random_mean"), []
+    monkeypatch.setattr(record, "parse_json", lambda text: parsed.append(text) or parse_json(text))
+    for ids in session.batches(count=1):
+        session.tell(answers_to(ids))
+    logs = [(session.directory / name).read_text().splitlines() for name in (ANSWERS, HANDED)]
+    assert [*map(len, logs)] == [60, 60] and len(parsed) <= 1 + 60 + 60
+    again = de.Session(session.directory)
+    tracks = (asdict(each.track()) for each in (session, again))
+    np.testing.assert_equal(*tracks)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:of 7 known models, 0 would have had an interval")
+@pytest.mark.parametrize("until", [None, 1e-6])
+def test_many_answers_one_by_one_take_a_time_in_proportion(tmp_path, until):
+    values = (np.random.default_rng(0).random((8, 20_000)) > 0.4).astype(int)
+    board = de.read_board(values[1:])
+    session = start(tmp_path, board, 20_000, "random_mean", until=until)
+    times = [time.process_time()]
+    for number, ids in enumerate(session.batches(count=1), start=1):
+        session.tell({each: int(values[0, each]) for each in ids})
+        if number % 5000 == 0:
+            times.append(time.process_time())
+    first, *_, last = np.diff(times)
+    assert len(times) == 5 and times[-1] - times[0] < 60 * (1 if until is None else 3)
+    assert last < 2 * first
+
+
+def test_rounds_and_answers_of_others_that_come_between_two_readings(tmp_path, board, monkeypatch):
+    """Answers are read, then others make a round of them and answer it, then rounds are read."""
+    session = start(tmp_path, board, 20, ADAPTIVE)
+    other = de.Session(session.directory)
+
+    def read(log):
+        result = LogReader.read(log)
+        if session.log.answers == log.file and not other.ended:
+            other.tell(answers_to(other.ask(2)))
+        return result
+
+    for log in session.log._readers:
+        monkeypatch.setattr(log, "read", partial(read, log))
+    while not other.ended:
+        session.track()
+    assert session.ended
 
 
 def test_what_a_gone_process_had_is_handed_to_others(tmp_path, board):
@@ -423,7 +473,7 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
         track = SimpleNamespace(drawn=tuple(order), drawn_values=NEW[order].astype(float))
         covered += all(
             low - 1e-9 <= NEW.mean() <= high + 1e-9
-            for low, high in zip(*compute_anytime_intervals(track, facts, False), strict=True)
+            for low, high in zip(*GrowingIntervals(facts, False).read(track), strict=True)
         )
     assert covered >= 31
 
@@ -444,6 +494,25 @@ def test_predictions_and_bets_for_the_width_end_a_session_earlier_and_cover(tmp_
         ):
             np.testing.assert_array_equal(early, all_of[:9])
     assert used["random+irt_1pl"] <= used["random_mean"]
+
+
+@pytest.mark.parametrize("method", ["random_mean", "random+irt_1pl"])
+def test_intervals_grow_answer_by_answer_to_those_of_all(tmp_path, board, method):
+    session = start(tmp_path, board, 30, method, until=0.01)
+    grown, seen = [], []
+    for number, (each,) in enumerate(session.batches(count=1)):
+        session.tell({each: None if number in (12, 13) else int(NEW[each])})
+        ends = session.stopping.intervals(session.track())
+        grown.append([end[-1] for end in ends])
+        seen.append(each)
+    first = session.tell({seen[3]: 1 - int(NEW[seen[3]])}, correct=True)
+    assert first == 1 and len(grown) > 30
+    session.stopping.intervals(session.track())
+    session.tell({seen[3]: int(NEW[seen[3]])}, correct=True)
+    found = session.stopping.intervals(session.track())
+    again = de.Session(session.directory)
+    np.testing.assert_array_equal(found, again.stopping.intervals(again.track()))
+    np.testing.assert_array_equal(np.transpose(found)[-1], grown[len(found[0]) - 1])
 
 
 def test_it_is_said_at_the_start_that_an_interval_needs_all_samples(tmp_path, board):

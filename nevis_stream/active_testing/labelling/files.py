@@ -16,7 +16,6 @@ import numpy as np
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.queries.session_log import read_lines, report_damage
 from nevis_stream.storage import write_directory
 from nevis_stream.storage.reading import load_array, read_json
 from nevis_stream.storage.record import encode
@@ -232,27 +231,13 @@ class Draw:
         return self.labels
 
 
-def load_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
-    """Returns all draws, in order.
-
-    Raises:
-      BadInput: the file is damaged.
-    """
-    draws: list[Draw] = []
-    drawn: set[int] = set()
-    for number, line in enumerate(read_lines(file), start=1):
-        with report_damage(file, number):
-            for each in line["draws"]:
-                draws.append(_make_draw(line, each, pool_parts))
-                before = len(drawn)
-                drawn.update(draws[-1].samples.tolist())
-                if len(drawn) - before != len(draws[-1].samples):
-                    raise ValueError("it draws a sample a second time")
-    return draws
+def parse_draws(line: Mapping[str, Any], pool_parts: Sequence[PoolPart]) -> list[Draw]:
+    """Returns the draws of a line of their file; ValueError or the like if it is damaged."""
+    return [_make_draw(line, each, pool_parts) for each in line["draws"]]
 
 
 def _make_draw(
-    line: dict[str, Any], values: dict[str, Any], pool_parts: Sequence[PoolPart]
+    line: Mapping[str, Any], values: dict[str, Any], pool_parts: Sequence[PoolPart]
 ) -> Draw:
     number, labels = line["round"], line["labels"]
     pool_part = pool_parts[values["generation"]]
@@ -275,27 +260,24 @@ def _make_draw(
     return Draw(number, labels, values["generation"], samples, **arrays)
 
 
-def load_labels(file: Path, positions: Mapping[str, int], classes: int) -> dict[int, int]:
-    """Returns the class of each labelled sample by its position, `NO_LABEL` of one that nobody can
-    label; corrections replace.
+def parse_labels(
+    line: Mapping[str, Any], positions: Mapping[str, int], classes: int
+) -> dict[int, int]:
+    """Returns the class of each sample of a line by its position, `NO_LABEL` of one that nobody can
+    label; ValueError or the like if it is damaged.
 
     Args:
-      file: may be missing.
+      line: of the file of labels.
       positions: of all samples, by id.
       classes: their number.
-
-    Raises:
-      BadInput: the file is damaged.
     """
     result: dict[int, int] = {}
-    for number, line in enumerate(read_lines(file), start=1):
-        with report_damage(file, number):
-            for sample, label in line["labels"].items():
-                if label is None:
-                    label = NO_LABEL
-                elif not isinstance(label, int) or label not in range(classes):
-                    raise ValueError(f"there is no class {label!r}")
-                if sample not in positions:
-                    raise ValueError(f"there is no sample {sample!r}")
-                result[positions[sample]] = label
+    for sample, label in line["labels"].items():
+        if label is None:
+            label = NO_LABEL
+        elif not isinstance(label, int) or label not in range(classes):
+            raise ValueError(f"there is no class {label!r}")
+        if sample not in positions:
+            raise ValueError(f"there is no sample {sample!r}")
+        result[positions[sample]] = label
     return result

@@ -21,8 +21,8 @@ from nevis_stream.active_testing.labelling.files import (
     Draw,
     PoolPart,
     SessionSettings,
-    load_draws,
-    load_labels,
+    parse_draws,
+    parse_labels,
     read_pool_part,
     show_path,
     write_pool_part,
@@ -32,7 +32,7 @@ from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import choose_samples, expect_before, expect_losses
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
-from nevis_stream.queries.session_log import History, MessageTerms, SessionLog
+from nevis_stream.queries.session_log import History, Line, MessageTerms, SessionLog
 from nevis_stream.seeds import generator
 from nevis_stream.storage.record import as_lines
 
@@ -65,8 +65,8 @@ class Session:
         self.directory = directory
         self.log = _open_log(
             directory,
-            lambda file: load_draws(file, self.pool_parts),
-            lambda file: load_labels(file, self.positions, self.class_count),
+            lambda line, _: parse_draws(line, self.pool_parts),
+            lambda line: parse_labels(line, self.positions, self.class_count),
         )
         begin = f"python -m launch.label start --model=… --pool=… --out={directory}"
         self.settings = self.log.read_settings(_make_settings, begin)
@@ -321,11 +321,11 @@ class Session:
 
 def _open_log(
     directory: Path,
-    read_draws: Callable[[Path], list[Draw]] = lambda file: [],
-    read_labels: Callable[[Path], dict[int, int]] = lambda file: {},
+    parse_draws: Callable[[Line, Sequence[Draw]], Sequence[Draw]] = lambda line, _: [],
+    parse_labels: Callable[[Line], Mapping[int, int]] = lambda line: {},
 ) -> SessionLog[Draw, int, int]:
     """Returns the log of a session; one that only starts reads neither draws nor labels."""
-    return SessionLog(directory, DRAWS, LABELS, _WORDS, read_draws, read_labels)
+    return SessionLog(directory, DRAWS, LABELS, _WORDS, parse_draws, parse_labels)
 
 
 def _make_settings(values: dict[str, Any]) -> SessionSettings:
