@@ -9,6 +9,7 @@ An unfinished event has its finished trials, and positions inside the others. Tr
 structure, such as the states of optax, are saved there as their leaves.
 """
 
+import functools
 import hashlib
 import json
 import secrets
@@ -76,13 +77,17 @@ def to_host(tree: Tree, name: str = "state", copy: bool = False) -> Tree:
             return [convert(value, f"{place}[{i}]") for i, value in enumerate(node)]
         if not hasattr(getattr(node, "dtype", np.dtype(int)), "kind"):
             raise BadInput(f"{name}{place}: save jax.random.key_data(…) of a JAX key, not the key.")
+        what = type(node).__name__
         if hasattr(node, "__array__") and hasattr(node, "dtype"):
             array = np.asarray(node)
-            if array.dtype.kind not in "OUS":
-                return np.array(array) if copy else array
+            if not isinstance(node, np.ma.MaskedArray):  # whose mask would be lost
+                if _is_kept(array.dtype):
+                    return np.array(array) if copy else array
+                what = f"an array of {array.dtype}"
         raise BadInput(
-            f"{name}{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of"
-            " numbers, str, int, float, bool, None."
+            f"{name}{place}: {what} cannot be saved; valid: dict, list, arrays of real numbers,"
+            " str, int, float, bool, None. Save the real and the imaginary part of complex numbers,"
+            " and a mask, as arrays of their own."
         )
 
     return convert(tree, "")
@@ -95,7 +100,7 @@ def _split(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
     def visit(node, place):
         if isinstance(node, np.ndarray):
             # bfloat16 and similar types, which safetensors' numpy side cannot read back
-            if node.dtype.kind == "V":
+            if hasattr(ml_dtypes, node.dtype.name):
                 arrays[place] = np.asarray(node, order="C").view(f"u{node.dtype.itemsize}")
                 return {_ARRAY: place, "dtype": node.dtype.name}
             arrays[place] = np.asarray(node, order="C")
@@ -125,6 +130,17 @@ def _find_dtype(name: str) -> np.dtype:
     if not isinstance(dtype := getattr(ml_dtypes, name), type) or not issubclass(dtype, np.generic):
         raise TypeError(f"{name!r} is no type of numbers")
     return np.dtype(dtype)
+
+
+@functools.cache
+def _is_kept(dtype: np.dtype) -> bool:
+    """Returns whether arrays of a type are read as they were saved."""
+    structure, arrays = _split(np.empty(0, dtype))
+    try:
+        read = _join(structure, safetensors.numpy.load(safetensors.numpy.save(arrays)))
+    except _STRUCTURE_ERRORS:
+        return False
+    return read.dtype.name == dtype.name
 
 
 def _compute_digest(body: Mapping[str, Any]) -> str:

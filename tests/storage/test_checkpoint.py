@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,11 +66,24 @@ def test_jax_arrays_and_tuples(tmp_path):
     assert str(loaded["a"][1].dtype) == "bfloat16"
 
 
+@pytest.mark.parametrize("kind", ["float8_e5m2", "float8_e4m3fn", "int4", ">f4", "f2", "?"])
+def test_other_types_of_numbers_come_back(tmp_path, kind):
+    array = np.arange(2).astype(getattr(ml_dtypes, kind, kind))
+    checkpoint.write(tmp_path / "x", {"t": array}, {})
+    loaded = Checkpoint(tmp_path / "x").load("t")
+    assert loaded.tolist() == array.tolist() and loaded.dtype.name == array.dtype.name
+
+
 @pytest.mark.parametrize(
-    "bad", [object(), {"a": {1: 2}}, [{"x": lambda: 0}], np.asarray(["text"]), {"__array__": 1}]
+    "bad",
+    [
+        *(object(), {"a": {1: 2}}, [{"x": lambda: 0}], np.asarray(["text"]), {"__array__": 1}),
+        *(np.zeros(2, complex), np.float128(1), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "i4")])),
+        *(np.zeros(2, "V4"), np.ma.zeros(2), np.asarray([object()]), np.asarray([b"text"])),
+    ],
 )
 def test_what_cannot_be_saved_is_named(tmp_path, bad):
-    with pytest.raises(BadInput, match="^t"):
+    with pytest.raises(BadInput, match="^t.*(cannot be saved; valid|keys must be strings)"):
         checkpoint.write(tmp_path / "x", {"t": bad}, {})
     assert not list(tmp_path.iterdir())
 
