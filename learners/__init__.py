@@ -21,6 +21,7 @@ from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
 from nevis_stream.learners.table import BUILDERS, TABLE
+from nevis_stream.storage.record import check_json
 
 
 def find_config_class(name: str) -> type:
@@ -134,8 +135,7 @@ class Field:
             raise self._wrong(value, f"a tuple of {self.element.__name__}")
         if self.range and not all(self.range[0] <= item <= self.range[1] for item in elements):
             raise self._wrong(value, f"between {self.range[0]} and {self.range[1]}")
-        if any(item != item for item in elements):
-            raise BadInput(f"config.{self.name} is NaN, which is not allowed; give a number.")
+        check_json(value, f"config.{self.name}")
         return value
 
     def _wrong(self, value: Any, expected: str) -> BadInput:

@@ -1,6 +1,7 @@
 """Runs from beginning to end: what is recorded, what is refused, what is repaired."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -162,6 +163,11 @@ def test_unknown_choices_are_named(tmp_path):
         ({"config": {"steps": 5}}, "config: learner is None, not a string"),
         ({"config": {"learner": 7}}, "config: learner is 7, not a string"),
         ({"config": {"learner": "x", "label": 7}}, "config: label is 7, not a string"),
+        (
+            {"config": {"learner": "x", "a": {"b": [1, math.inf]}}},
+            "a.b.1 is inf, which no JSON",
+        ),
+        ({"config": {"learner": "x", "a": {1}}}, "a is .1., which no JSON file keeps. Valid: "),
         ({"seed": -1}, "seed is -1; valid: whole numbers from 0"),
         ({"seed": True}, "seed is True"),
     ],
@@ -332,6 +338,13 @@ def test_a_state_that_cannot_be_saved_is_named(tmp_path):
 
     with pytest.raises(BadInput, match=r"state\['model'\]: object cannot be saved"):
         run(Wrong(), toy.stream(), tmp_path)
+
+    class Fourier(toy.ToyLearner):
+        def init(self, ctx):
+            return {"w": np.ones(3, complex)}
+
+    with pytest.raises(BadInput, match=r"state\['w'\]: an array of complex128 cannot be saved"):
+        run(Fourier(), toy.stream(), tmp_path / "complex")
 
 
 def test_map_without_positions_gives_the_same(reference, tmp_path):

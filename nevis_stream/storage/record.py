@@ -28,8 +28,39 @@ from nevis_stream.storage.reading import parse_json, read_bytes
 
 
 def encode(values: Mapping[str, Any]) -> str:
-    """Returns the canonical line of a JSON object: sorted keys, no spaces, no NaN."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Returns the canonical line of a JSON object: sorted keys, no spaces; see `check_json`."""
+    return _dump(values, separators=(",", ":"))
+
+
+def _dump(values: Mapping[str, Any], **layout: Any) -> str:
+    try:
+        return json.dumps(values, sort_keys=True, allow_nan=False, **layout)
+    except (TypeError, ValueError):
+        check_json(values)
+        raise
+
+
+def check_json(value: Any, place: str = "") -> None:
+    """Refuses what JSON does not have.
+
+    Args:
+      value: of which JSON is to be made.
+      place: what a message calls it.
+
+    Raises:
+      BadInput: a number that is infinite or NaN, or an object; the message names its place.
+    """
+    inside = value if isinstance(value, Mapping) else {}
+    is_kept = value is None or isinstance(value, Mapping | list | tuple | str | int | float)
+    if not is_kept or isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(
+            f"{place} is {show_value(value)}, which no JSON file keeps. Valid: finite numbers,"
+            " texts, True, False, None, and lists and dicts of these."
+        )
+    if isinstance(value, list | tuple):
+        inside = dict(enumerate(value))
+    for key, each in inside.items():
+        check_json(each, f"{place}.{key}" if place else str(key))
 
 
 Check = Callable[[Any], Any]
@@ -422,7 +453,7 @@ def _shorten(digest: "hashlib._Hash") -> str:
 
 def as_lines(values: Mapping[str, Any]) -> str:
     """Returns JSON values as text with one value per line, independent of their order."""
-    return json.dumps(values, sort_keys=True, allow_nan=False, indent=1)
+    return _dump(values, indent=1)
 
 
 def seal(content: str) -> str:

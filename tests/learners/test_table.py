@@ -56,13 +56,22 @@ def test_fields_are_read_from_types_and_metadata():
         ({"share": math.nan}, "config.share is nan"),
         ({"kind": "three"}, "'three'.*one, two"),
         ({"part.rates": ("a",)}, r"config.part.rates is \('a',\)"),
-        ({"part.rates": (float("nan"),)}, "config.part.rates is NaN, which is not allowed"),
+        (
+            {"part.rates": (float("nan"),)},
+            "config.part.rates.0 is nan, which no JSON file keeps",
+        ),
         ({"kind": 1}, "config.kind is 1"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(values, message):
     with pytest.raises(BadInput, match=message):
         learners.make_config(Own, values)
+
+
+def test_a_default_that_no_file_can_keep_is_refused():
+    infinite = dataclasses.make_dataclass("Infinite", [("lam", float, math.inf)], frozen=True)
+    with pytest.raises(BadInput, match="config.lam is inf, which no JSON file keeps"):
+        learners.make_config(infinite, {})
 
 
 def test_a_class_that_cannot_be_configured_is_refused():
