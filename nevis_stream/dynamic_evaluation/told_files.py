@@ -1,5 +1,6 @@
 """Files of answers for a session of live evaluation: csv, json, and logs of evaluations."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.board import Board
 from nevis_stream.queries.samples import is_observed
-from nevis_stream.storage.reading import explain_absence, read_json
+from nevis_stream.storage.reading import explain_absence, read_written_json
 from nevis_stream.storage.tables import read_rows, read_table, shorten
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
@@ -183,6 +184,8 @@ def _read_csv_answers(
             value = (
                 None if text.casefold() in _NO_ANSWER else float(truths.get(text.casefold(), text))
             )
+            if value is not None and math.isinf(value):
+                raise ValueError
         except ValueError:
             raise BadInput(
                 f"{where}: {shorten(text)!r} is no number; where the model gave no answer, ? is"
@@ -206,18 +209,19 @@ def _read_csv_answers(
 def _read_json_answers(board: Board, path: Path) -> dict[str | None, dict[str, Any]]:
     """Returns the answers by model."""
     try:
-        content = read_json(path)
+        content = read_written_json(path)
     except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read as JSON ({error}).") from None
     if not isinstance(content, dict):
         raise BadInput(f"{path}: an object is expected, of values by sample.")
-    if content and all(isinstance(each, dict) for each in content.values()):
-        return content
-    for sample, value in content.items():
-        of_scores = isinstance(value, bool) and board.matrix.scores
-        if of_scores or isinstance(value, str | list | dict):
-            raise BadInput(
-                f"{path}: the value of {sample!r} is no number; where the model gave no answer,"
-                " null is expected."
-            )
-    return {None: content}
+    named = bool(content) and all(isinstance(each, dict) for each in content.values())
+    found: dict[str | None, dict[str, Any]] = {**content} if named else {None: content}
+    numbers = (int, float) if board.matrix.scores else (bool, int, float)
+    for answers in found.values():
+        for sample, value in answers.items():
+            if value is not None and (type(value) not in numbers or math.isinf(value)):
+                raise BadInput(
+                    f"{path}: the value of {sample!r} is no number; where the model gave no answer,"
+                    " null is expected."
+                )
+    return found

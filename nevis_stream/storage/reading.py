@@ -275,14 +275,14 @@ def load_array(path: Path, mapped: bool = True) -> "np.ndarray":
     return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Returns the value of a JSON text, whoever wrote it.
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """Returns the value of a JSON text, whoever wrote it; `hooks` as of `json.loads`.
 
     Raises:
       ValueError: it is not JSON in UTF-8, or nested too deeply.
     """
     try:
-        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text, **hooks)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -295,6 +295,31 @@ def read_json(path: Path, most: int = LARGEST) -> Any:
       ValueError: as `parse_json`.
     """
     return parse_json(read_bytes(path, most))
+
+
+def read_written_json(path: Path) -> Any:
+    """Returns the JSON value in a file that a person may have written.
+
+    Raises:
+      OSError: as `read_bytes`.
+      ValueError: as `parse_json`; a name occurs twice in an object, or a number is none of JSON's.
+    """
+    return parse_json(
+        read_bytes(path), object_pairs_hook=_make_object, parse_constant=_refuse_constant
+    )
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice in one object")
+    return found
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no value of JSON; write null where there is no number")
 
 
 _ENCRYPTED = 0x1 | 0x40  # flags: with a password; with strong encryption

@@ -95,6 +95,14 @@ def test_a_model_of_another_name_is_said_and_a_known_one_is_refused(board, tmp_p
         ("a.csv", "sample,value\n", "has no answers"),
         ("a.json", "{}", "has no answers"),
         ("a.json", '{"q0": "?"}', "null is expected"),
+        ("a.json", '{"a": {"q0": "1"}}', "the value of 'q0' is no number"),
+        ("a.json", '{"a": {"q0": [1]}}', "the value of 'q0' is no number"),
+        ("a.json", '{"a": {"q0": true}}', "the value of 'q0' is no number"),
+        ("a.json", '{"q0": 1e999}', "the value of 'q0' is no number"),
+        ("a.json", '{"q0": NaN}', "NaN is no value of JSON; write null"),
+        ("a.json", '{"q0": 1, "q0": 0}', "'q0' occurs twice in one object"),
+        ("a.json", '{"a": {"q0": 1}, "a": {"q0": 0}}', "'a' occurs twice in one object"),
+        ("a.csv", "sample,value\nq0,inf\n", "line 2: 'inf' is no number"),
     ],
 )
 def test_what_is_unclear_or_empty_is_refused(board, tmp_path, name, text, message):
