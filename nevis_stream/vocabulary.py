@@ -9,6 +9,10 @@ train is for gradient steps, dev for choices within a task, dev_test for develop
 for final results.
 """
 
+TASK_MARKERS = ("meta_train", "pretrained", "random", "unknown")
+"""What may stand where a task's id is expected: all meta-train tasks, as what a backbone is trained
+on; and what a predictor began with, if not with that of an earlier task."""
+
 HELD_OUT_SPLITS = SPLITS[1:]
 """Splits that no gradient step uses; evaluation caches contain answers on them."""
 

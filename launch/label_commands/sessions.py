@@ -10,7 +10,7 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.active_testing.labelling.estimates import estimate_models
-from nevis_stream.active_testing.labelling.files import PoolPart, SessionSettings
+from nevis_stream.active_testing.labelling.files import UNKNOWN, PoolPart, SessionSettings
 from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
@@ -25,7 +25,7 @@ from nevis_stream.launch.label_commands.surrogate_data import (
     load_subject,
 )
 from nevis_stream.queries.session_log import SETTINGS
-from nevis_stream.storage.tables import normalise_name
+from nevis_stream.storage.tables import check_marker, normalise_name
 
 
 def begin(_: Sequence[str], values: FlagValues) -> None:
@@ -37,11 +37,13 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     check_flags(values, [values.rule], SETTINGS)
     subject = load_subject(values, values.model, values.surrogate, values.seed)
     count = subject.predictions.shape[2]
-    samples = _samples(values.pool, subject)
+    samples, classes = _samples(values.pool, subject), _class_names(values.classes, subject, count)
+    for name in classes:
+        check_marker(name, "--classes: a class", [UNKNOWN])
     settings = SessionSettings(
         samples.pool,
         [model.name for model in subject.models],
-        _class_names(values.classes, subject, count),
+        classes,
         values.loss,
         values.rule,
         subject.surrogate,

@@ -228,12 +228,19 @@ def _format_settings(values: Mapping[str, Any]) -> str:
 
 
 def _check_names(models: Sequence[str], known: Sequence[str]) -> None:
-    """Refuses names of new models that are empty, given twice or known."""
+    """Refuses names of new models that are given twice or known, or that files of answers would
+    not keep.
+    """
     if isinstance(models, str) or not models:
         raise BadInput("models: a list of names is expected, at least one.")
     for name in models:
         if not isinstance(name, str) or not name.strip():
             raise BadInput(f"models: {name!r} is no name.")
+        if name != name.strip() or not name.isprintable():
+            raise BadInput(
+                f"models: {name!r} has a blank at an end, or a character that cannot be printed,"
+                " which files of answers would not keep. Give it another name."
+            )
         if list(models).count(name) > 1:
             raise BadInput(f"models: {name!r} is given twice.")
         if name in set(known):

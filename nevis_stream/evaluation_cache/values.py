@@ -16,6 +16,7 @@ from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import facts
 from nevis_stream.evaluation_cache.facts import DIRECTION, METRIC, RANGE, UNBOUNDED
 from nevis_stream.evaluation_cache.records import list_names
+from nevis_stream.storage.tables import check_marker
 
 if TYPE_CHECKING:  # `tables` reads its fields with this module
     from nevis_stream.evaluation_cache.tables import RawTable
@@ -366,6 +367,10 @@ def add_directions(
     named: dict[str, None] = {}
     stated = {str(each.get(METRIC) or "") for each in raw.sample_provenance}
     wanted = join_words(lower_is_better, stated)
+    own = {*stated, *map(facts.get_dataset, raw.sample_provenance)} - {""}
+    if ALL in wanted and len(own) > 1:
+        for name in own:
+            check_marker(name, f"{path}: with --lower_is_better={ALL}, a metric or data set", [ALL])
     for provenance in raw.sample_provenance:
         metric = str(provenance.get(METRIC) or "")
         names = {ALL, metric, metric.partition(",")[0], facts.get_dataset(provenance)} - {""}
@@ -379,7 +384,7 @@ def add_directions(
         elif by_name and DIRECTION not in provenance and _normalise(metric) in _LOWER_IS_BETTER:
             provenance[DIRECTION] = False
             named.setdefault(metric)
-    valid = sorted({*stated, *map(facts.get_dataset, raw.sample_provenance), ALL} - {""})
+    valid = sorted({*own, ALL})
     valid += [name.partition(",")[0] for name in valid if "," in name]
     for name in wanted:
         if name not in valid:

@@ -283,6 +283,19 @@ def name_files(names: Iterable[str]) -> dict[str, str]:
     return files
 
 
+def check_marker(name: str, meaning: str, markers: Collection[str]) -> None:
+    """Refuses a name that stands for something else where it would be written.
+
+    Raises:
+      BadInput: the message names it.
+    """
+    if name in markers:
+        raise BadInput(
+            f"{meaning} is {name!r}, which stands for something else in the same place. Choose"
+            f" another name (not one of {', '.join(markers)})."
+        )
+
+
 def check_name(name: str, meaning: str) -> None:
     """Checks that a name can be a part of file names.
 

@@ -18,7 +18,7 @@ from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, TrainRecord
-from nevis_stream.storage.tables import check_name, format_csv, quote
+from nevis_stream.storage.tables import check_marker, check_name, format_csv, quote
 from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,
@@ -28,7 +28,7 @@ from nevis_stream.streams.rows import (
     strip_suffixes,
 )
 from nevis_stream.streams.task import Event, Task
-from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
+from nevis_stream.vocabulary import PROTOCOLS, SPLITS, TASK_MARKERS, YEARS
 
 _SHOWN = 8  # missing data sets in an error message
 
@@ -115,6 +115,7 @@ class Stream:
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
             for column in ("task_id", "dataset_id"):
                 check_name(getattr(task, column), f"stream {name!r}: {column}")
+            check_marker(task.task_id, f"stream {name!r}: task_id", TASK_MARKERS)
             if not YEARS[0] <= task.year <= YEARS[1]:
                 raise BadInput(
                     f"stream {name!r}: the year of task {task.task_id!r} is {task.year}; valid:"

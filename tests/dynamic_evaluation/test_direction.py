@@ -226,6 +226,10 @@ def test_what_says_the_direction_may_not_contradict_itself(tmp_path):
         read_values(path, lower_is_better=["f1"])
     with pytest.raises(BadInput, match="'f2'.*all, f1"):
         read_values(path, lower_is_better=["f2"])
+    path.write_text("model,sample,metric,score\na,1,all,.5\na,2,f1,.5\n")
+    with pytest.raises(BadInput, match="is 'all', which stands for something else"):
+        read_values(path, lower_is_better=["all"])
+    assert read_values(path, lower_is_better=["f1"]).facts.lower.tolist() == [False, True]
     path.write_text("model,sample,metric,score,higher_is_better\na,1,f1,.5,perhaps\n")
     with pytest.raises(BadInput, match="line 2: higher_is_better is 'perhaps'; true or false"):
         read_values(path)

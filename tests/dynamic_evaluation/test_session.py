@@ -256,6 +256,9 @@ def test_the_same_start_opens_the_session(tmp_path, board):
         start(tmp_path, other)
     with pytest.raises(BadInput, match="the board has a model 'model-1'"):
         start(tmp_path / "b", board, models=["model-1"])
+    for name in ("new ", "a\nb", "\ud800"):
+        with pytest.raises(BadInput, match="which files of answers would not keep"):
+            start(tmp_path / "b", board, models=[name])
     (session.directory / SETTINGS).unlink()
     with pytest.raises(BadInput, match="no session.json"):
         start(tmp_path, board)

@@ -608,6 +608,10 @@ def test_images_of_all_its_folders_are_drawn_for_a_checkpoint(of_a_checkpoint, t
             ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,,y"],
             "--classes=x,,y: a name is empty",
         ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,y,?"],
+            "--classes: a class is '?', which stands for something else",
+        ),
         (["next", "nowhere"], "there is no labelling session here"),
         (["status", "nowhere"], "there is no labelling session here"),
         (["record", "a.csv", "--session=nowhere"], "there is no labelling session here"),

@@ -107,6 +107,7 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, "x,1998,a,pico_digits,test"], r"line 2: order is 'x', not a whole number"),
         ([HEAD, "1,,a,pico_digits,test"], r"line 2: year is '', not a whole number"),
         ([HEAD, "1,1998,a/b,pico_digits,test"], r"line 2: task_id is 'a/b'; use letters"),
+        ([HEAD, "1,1998,random,pico_digits,test"], "task_id is 'random', which stands for some"),
         (
             [HEAD, f"1,1998,{'x' * 300},pico_digits,test"],
             r"line 2: task_id has 300 bytes .*at most",
