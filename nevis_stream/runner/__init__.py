@@ -213,7 +213,7 @@ def _open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledge
     write_once(file, expected.to_text(), _OTHER_RUN)
     tasks = path / "stream.csv"
     # earlier versions wrote texts without quotes for spreadsheets
-    if not tasks.exists() or parse_csv(tasks.read_text()) != parse_csv(stream.csv):
+    if not tasks.exists() or parse_csv(read_bytes(tasks).decode()) != parse_csv(stream.csv):
         write_once(tasks, stream.csv, _OTHER_RUN)
     write_readings(path, stream.readings)
     if not ledger.complete:
