@@ -4,7 +4,7 @@ the session is told its logs, until it has ended.
 
 import itertools
 import json
-import subprocess
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,11 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
 )
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.sessions import show_status, tell_file
+from nevis_stream.launch.owned_program import run_owned
+from nevis_stream.storage.reading import locate, make_relative, read_json
+from nevis_stream.storage.record import as_lines
+
+_UNTOLD = ".untold.json"  # beside complete logs, and says whose they are until they are told
 
 
 @dataclass(frozen=True)
@@ -68,24 +73,53 @@ def with_inspect(words: Sequence[str], values: FlagValues) -> None:
 
 def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
     entry.use_compilation_cache()
+    entry.stop_at_signals()
     directory, *command = words
     output = _find_output(harness, command)
     session = Session(directory)
-    for given in session.batches(values.model):
+    model = session.track(values.model).model
+    for untold in sorted(output.glob(f"*{_UNTOLD}")):
+        if _is_of(untold, session, model):
+            _tell(untold, session, model, values)
+    for given in session.batches(model):
         samples = [session.ids[each] if isinstance(each, int) else each for each in given]
         logs = _make_folder(output)
         added = harness.arguments(session.cache, samples, logs)
+        untold = logs.with_name(logs.name + _UNTOLD)
+        of = as_lines({"session": make_relative(session.directory, output), "model": model})
         try:
-            ended = subprocess.run([*command, *added, harness.output[0], str(logs)])
+            status = run_owned([*command, *added, harness.output[0], str(logs)], untold, of)
         except OSError as error:
             raise BadInput(f"{command[0]}: cannot be started ({error.strerror}).") from None
-        if ended.returncode:
+        if status:
             raise BadInput(
-                f"{command[0]} ended with status {ended.returncode}, and nothing of {logs} was"
-                " told. What was told before is kept; the same command continues."
+                f"{command[0]} ended with status {status}, and nothing of {logs} was told. What was"
+                " told before is kept; the same command continues."
             )
-        tell_file(session, logs, values.model, values)
+        _tell(untold, session, model, values)
     show_status(session)
+
+
+def _is_of(untold: Path, session: Session, model: str) -> bool:
+    """Returns whether the logs of a start are those of a session's model."""
+    try:
+        of = read_json(untold)
+        there = locate(of["session"], untold.parent)
+        return of["model"] == model and os.path.samefile(there, session.directory)
+    except (OSError, ValueError, KeyError, TypeError):  # not written here
+        return False
+
+
+def _tell(untold: Path, session: Session, model: str, values: FlagValues) -> None:
+    """Tells the logs of a start, unless that was done; it is the last time also if they are
+    refused, as the same command would never get further.
+    """
+    try:
+        tell_file(session, untold.with_name(untold.name.removesuffix(_UNTOLD)), model, values)
+    except BadInput:
+        untold.unlink(missing_ok=True)
+        raise
+    untold.unlink(missing_ok=True)
 
 
 def _find_output(harness: Harness, command: Sequence[str]) -> Path:

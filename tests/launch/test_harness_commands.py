@@ -2,12 +2,18 @@
 ones are in `test_harnesses`.
 """
 
+import contextlib
 import json
+import signal
 import sys
+import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW
+from tests.forked import Started
 from tests.launch.test_evaluate_sessions import METHOD, evaluate, folder
 
 __all__ = ["folder"]
@@ -78,3 +84,80 @@ def test_one_line_for_several_tasks_of_inspect(folder):
     (folder / "odd.csv").write_text(text)
     evaluate(f"start odd.csv --model=new --out=odd --budget=6 {METHOD}")
     assert "q[0]' of" in evaluate("ask odd --format=inspect", 2)
+
+
+OWNED = """
+import os, signal, subprocess, sys, time
+if os.path.exists("ends"):
+    sys.exit(subprocess.run([sys.executable, "harness.py", *sys.argv[1:]]).returncode)
+child = "import os, time; open('child', 'w').write(str(os.getpid())); time.sleep(60)"
+subprocess.run([sys.executable, "-c", child])
+"""
+
+KILL = """
+with open("paid", "a") as file:
+    print(*samples, file=file)
+if not os.path.exists("killed"):
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    open("killed", "x")
+    os.kill(int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]), 9)
+"""
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+
+
+def is_at_work(pid):
+    """Whether a process has not ended; a dead one may wait for its parent."""
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def wait_until(holds):
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@NEEDS_PROC
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_harness_ends_with_the_command_that_has_started_it(folder, command, number):
+    evaluate(f"start logs --model=new --out=s --budget=6 {METHOD}")
+    (folder / "owned.py").write_text(OWNED)
+    words = command.replace("harness.py", "owned.py").split()
+    started = Started("nevis_stream.launch.evaluate", *words)
+    wait_until(lambda: (folder / "child").exists() and (folder / "child").read_text())
+    child = int((folder / "child").read_text())
+    assert is_at_work(child)
+    started.send_signal(number)
+    status = started.wait()
+    assert status == {signal.SIGTERM: 143, signal.SIGKILL: -9, signal.SIGINT: 130}[number]
+    wait_until(lambda: not is_at_work(child))
+    (folder / "ends").touch()
+    assert "ended" in evaluate(" ".join(words))
+
+
+@NEEDS_PROC
+def test_logs_that_are_complete_are_told_by_the_next_start(folder, command):
+    """The command is killed when the harness has made its logs, and before they are told."""
+    for name in ("s", "other"):
+        evaluate(f"start logs --model=new --out={name} --budget=6 {METHOD}")
+    (folder / "slow").touch()
+    (folder / "harness.py").write_text(PROGRAM + KILL)
+    started = Started("nevis_stream.launch.evaluate", *command.split())
+    assert started.wait() == -signal.SIGKILL
+    wait_until((folder / "out/asked-0001.untold.json").exists)
+    assert "asked-0001" not in evaluate(command.replace("with-lm-eval s", "with-lm-eval other"))
+    assert "asked-0001: 2 answers recorded" in evaluate(command)
+    assert {*Counter((folder / "paid").read_text().split()).values()} == {2}  # once a session
+    assert not list(folder.glob("out/*.json"))
+
+
+def test_complete_logs_that_are_refused_are_not_in_the_way_of_the_next_start(folder, command):
+    evaluate(f"start logs --model=new --out=s --budget=6 {METHOD}")
+    (folder / "out/asked-0001").mkdir(parents=True)
+    untold = folder / "out/asked-0001.untold.json"
+    untold.write_text('{"session": "../s", "model": "new"}')
+    assert "out/asked-0001" in evaluate(command, 2)
+    assert "ended" in evaluate(command)
