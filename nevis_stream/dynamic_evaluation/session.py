@@ -23,6 +23,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import NEW_MODEL, check_answers
+from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
@@ -59,6 +60,7 @@ from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, TooFewAnswer
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.session_log import SessionLog, read_new, report_damage
+from nevis_stream.storage import recover_all
 from nevis_stream.storage.record import LogReader, append_checked, check_string
 from nevis_stream.vocabulary import SAMPLES
 
@@ -558,6 +560,8 @@ class Session:
 
 def _open_board(directory: Path, digest: str) -> EvaluationCache:
     """Returns a session's copy of the board; a damaged one, or another one, is refused."""
+    recover_all(directory)
+    recover_all(directory / FOLDER)
     cache = EvaluationCache(directory)
     refuse_damage(cache)
     if digest_board(make_cache_board(cache)) != digest:

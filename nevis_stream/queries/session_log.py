@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from nevis_stream.errors import BadInput, NevisStreamError, plural, unknown
-from nevis_stream.storage import lock_exclusively, write_file
+from nevis_stream.storage import lock_exclusively, remove_abandoned, write_file
 from nevis_stream.storage.reading import lock, open_own, read_json
 from nevis_stream.storage.record import (
     CheckedLine,
@@ -124,6 +124,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         parse_rounds: Callable[[Line, Sequence[AnyRound]], Sequence[AnyRound]],
         parse_answers: Callable[[Line], Mapping[Key, Answer]],
     ):
+        remove_abandoned(directory)  # of a command that had done all but this
         self.directory, self.terms = directory, terms
         self.settings, self.rounds = directory / SETTINGS, directory / rounds
         self.answers = directory / answers

@@ -250,6 +250,13 @@ def recover(path: Path) -> None:
     remove_abandoned(path.parent)  # an older one, half deleted
 
 
+def recover_all(folder: Path) -> None:
+    """Does what `recover` does for all directories in a folder, which is the project's own."""
+    for replaced in folder.glob(f"{_REPLACED_PREFIX}*-????????"):
+        _put_back(replaced, folder / replaced.name[len(_REPLACED_PREFIX) : -9])
+    remove_abandoned(folder)
+
+
 def _put_back(replaced: Path, path: Path) -> None:
     """Moves a replaced directory back to its place, or deletes it if the place is taken."""
     try:
@@ -328,8 +335,7 @@ def remove_leftovers(directory: Path) -> None:
     Temporary files and directories are deleted; directories whose replacement was interrupted are
     put back.
     """
-    for replaced in directory.glob(f"{_REPLACED_PREFIX}*-????????"):
-        _put_back(replaced, directory / replaced.name[len(_REPLACED_PREFIX) : -9])
+    recover_all(directory)
     for path in directory.glob(TEMPORARY_PREFIX + "*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -9,13 +9,17 @@ import tempfile
 import numpy as np
 import pytest
 
+from nevis_stream import dynamic_evaluation as evaluation
 from nevis_stream import storage
+from nevis_stream.active_testing.labelling import session as labelling
 from nevis_stream.active_testing.labelling.files import PoolPart, write_pool_part
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.dynamic_evaluation.session_loop import hold_name, is_gone
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.exports import Files
 from nevis_stream.storage import checkpoint, recover, write_directory, write_file
+from tests.active_testing.labelling.sessions import begin
+from tests.dynamic_evaluation.session_worker import KNOWN
 from tests.killed_child import survives
 
 NEVER = 10**6
@@ -119,6 +123,23 @@ def test_what_a_killed_worker_left_is_deleted_by_those_who_ask_for_it(tmp_path):
     with hold_name(tmp_path):
         pass
     assert os.listdir(workers) == ["mine"]
+
+
+def test_a_session_that_is_opened_deletes_what_its_last_command_left(tmp_path):
+    """Which had done all but that, so that none after it writes into the same folder."""
+    evaluated = evaluation.Session.start(
+        tmp_path / "a", evaluation.read_board(KNOWN), 5, method="stratified_mean"
+    )
+    labelled, _ = begin(tmp_path / "b")
+    folders = [evaluated.directory, evaluated.directory / "board", labelled.directory]
+    for folder in folders:
+        storage.make_temporary_name(folder / "index.sqlite").touch()
+    fit = evaluated.directory / "board" / "fits" / "stratified_mean"
+    assert not survives(lambda: write_directory(fit, {"one": b"1"}), 4)
+    storage._swept.clear()
+    evaluation.Session(evaluated.directory)
+    labelling.Session(labelled.directory)
+    assert not [name for folder in folders for name in leftovers(folder)]
 
 
 def test_scratch_is_of_its_user_alone(tmp_path, monkeypatch):
