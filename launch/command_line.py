@@ -401,7 +401,7 @@ def print_groups(title: str, groups: "Sequence[SampleGroup]") -> None:
         ends = f"{group.low:g} to {group.high:g}"
         mean = "unknown" if math.isnan(group.mean) else f"{group.mean:.4f}"
         better = ["lower" if group.lower else "higher"] if directions else []
-        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends
+        cells = group.dataset or "–", group.group or "–", f"{group.samples:,}", ends
         table.add_row(*cells, *better, mean)
     make_console().print(table)
     if len(groups) > _MOST_GROUPS:

@@ -210,7 +210,8 @@ def find_differences(first: Facts | None, second: Facts | None) -> list[str]:
     names = [
         name
         for name in {*first, *second}
-        if differ(name, first.get(name), second.get(name))
+        if not is_credential(name)  # what is shown of a fact that is not stated may be stated
+        and show_fact(first, name) != show_fact(second, name)
         and not (name in _WITHOUT_DEFAULT and (name not in first or name not in second))
     ]
     return sorted(names, key=_make_sort_key)

@@ -47,6 +47,9 @@ def test_facts_are_distinguished_by_few_names():
     assert identity.distinguish([known[0], dict(known[0])]) == [{}, {}]
     # a template that one log does not state is unknown, not a default
     assert identity.find_differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
+    for stated in ({"peft": "none"}, {"revision": "main"}):  # as what is not stated is shown
+        assert identity.find_differences(stated, {}) == []
+    assert identity.find_differences({"peft": "x"}, {}) == ["peft"]
     assert identity.name_row("m", {"top_p": "1", "revision": "x"}) == "m [revision=x, top_p=1]"
 
 
