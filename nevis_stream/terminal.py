@@ -36,6 +36,17 @@ def strip_control_characters(text: str) -> str:
     return _CONTROL.sub("", as_text(text))
 
 
+def is_plain_line(text: str) -> bool:
+    """Returns whether a text is one line that is printed as it is.
+
+    >>> is_plain_line("a b"), is_plain_line("a\\n"), is_plain_line("a\\x1b[2Jb")
+    (True, False, False)
+    """
+    return (
+        text.splitlines() == [text] and "\t" not in text and strip_control_characters(text) == text
+    )
+
+
 class PrintableStream:
     """A text stream that writes printable characters only.
 

@@ -408,8 +408,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-model status report", text, "clusters", None, meaning)
     meaning = "Most samples; default: all of the round."
     flag("ask", whole, "count", None, meaning, lower_bound=1)
-    meaning = "Form of what is printed."
-    forms = ["ids", "lm_eval", "inspect"]
+    meaning = "Form of what is printed; json is a list of the ids exactly as they are."
+    forms = ["ids", "json", "lm_eval", "inspect"]
     flags.DEFINE_enum("format", forms[0], forms, meaning, flag_values=values_of["ask"])
     meaning = "Your name, where several ask at the same time: each is given samples of its own."
     flag("ask", text, "worker", "", meaning)

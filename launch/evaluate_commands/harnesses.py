@@ -26,6 +26,8 @@ from nevis_stream.storage.record import as_lines
 
 _UNTOLD = ".untold.json"  # beside complete logs, and says whose they are until they are told
 
+_LONGEST_WORD = 100_000  # bytes of a word of a command; Linux takes 131,072
+
 
 @dataclass(frozen=True)
 class Harness:
@@ -46,6 +48,13 @@ def _list_lm_eval_arguments(
     board: EvaluationCache, samples: Sequence[str], logs: Path
 ) -> list[str]:
     by_task = format_for_lm_eval(board, samples)
+    for task in by_task:
+        if os.path.isfile(task) or os.path.isdir(task) and [*Path(task).glob("*.yaml")]:
+            raise BadInput(
+                f"task {task!r}: there is a file of this name here, or a folder with yaml files,"
+                " which lm-evaluation-harness may load instead. Give it another name, or start the"
+                " command elsewhere."
+            )
     asked = logs / "asked.json"  # a file, as words of commands have a largest length
     asked.write_text(json.dumps(by_task))
     return ["--tasks", ",".join(by_task), "--samples", str(asked), "--log_samples"]
@@ -83,20 +92,26 @@ def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
             _tell(untold, session, model, values)
     for given in session.batches(model):
         samples = [session.ids[each] if isinstance(each, int) else each for each in given]
-        logs = _make_folder(output)
-        added = harness.arguments(session.cache, samples, logs)
-        untold = logs.with_name(logs.name + _UNTOLD)
-        of = as_lines({"session": make_relative(session.directory, output), "model": model})
-        try:
-            status = run_owned([*command, *added, harness.output[0], str(logs)], untold, of)
-        except OSError as error:
-            raise BadInput(f"{command[0]}: cannot be started ({error.strerror}).") from None
-        if status:
-            raise BadInput(
-                f"{command[0]} ended with status {status}, and nothing of {logs} was told. What was"
-                " told before is kept; the same command continues."
-            )
-        _tell(untold, session, model, values)
+        while samples:
+            logs, part = _make_folder(output), samples
+            while True:
+                added = harness.arguments(session.cache, part, logs)
+                if len(part) == 1 or max(map(len, map(str.encode, added))) <= _LONGEST_WORD:
+                    break
+                part = part[: len(part) // 2]
+            untold = logs.with_name(logs.name + _UNTOLD)
+            of = as_lines({"session": make_relative(session.directory, output), "model": model})
+            try:
+                status = run_owned([*command, *added, harness.output[0], str(logs)], untold, of)
+            except OSError as error:
+                raise BadInput(f"{command[0]}: cannot be started ({error.strerror}).") from None
+            if status:
+                raise BadInput(
+                    f"{command[0]} ended with status {status}, and nothing of {logs} was told. What"
+                    " was told before is kept; the same command continues."
+                )
+            _tell(untold, session, model, values)
+            samples = samples[len(part) :]
     show_status(session)
 
 

@@ -32,7 +32,7 @@ from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import encode_csv
-from nevis_stream.terminal import TerminalProgress
+from nevis_stream.terminal import TerminalProgress, is_plain_line
 
 
 def start(words: Sequence[str], values: FlagValues) -> None:
@@ -102,6 +102,13 @@ def ask(words: Sequence[str], values: FlagValues) -> None:
         print(json.dumps(format_for_lm_eval(session.cache, samples)))
     elif values.format == "inspect":
         print(format_for_inspect(session.cache, samples))
+    elif values.format == "json":
+        print(json.dumps(samples))
+    elif odd := [each for each in samples if not is_plain_line(each)]:
+        raise BadInput(
+            f"sample {odd[0]!r}: has a control character or a new line, so a line that is printed"
+            " would be another id. Ask with --format=json."
+        )
     else:
         print(*samples, sep="\n")
 

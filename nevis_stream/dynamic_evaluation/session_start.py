@@ -36,6 +36,7 @@ from nevis_stream.dynamic_evaluation.stopping import (
 )
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache, make_cache_board
+from nevis_stream.evaluation_cache.importers.harness_requests import check_names
 from nevis_stream.evaluation_cache.index import BOARD
 from nevis_stream.progress import Progress
 from nevis_stream.queries.board import Board
@@ -181,6 +182,8 @@ def begin(
         shared = shared and begun.answers is not None
         if method in (None, begun.method):
             chosen = {"method": begun.method, "reason": begun.reason}
+    else:
+        check_names(board.ids, board.describe_samples())
 
     if shared:
         answers = budget * len(models)

@@ -3,6 +3,7 @@ ones are in `test_harnesses`.
 """
 
 import contextlib
+import csv
 import json
 import signal
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from nevis_stream.dynamic_evaluation import session_start
+from nevis_stream.launch.evaluate_commands import harnesses
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW
 from tests.forked import Started
 from tests.launch.test_evaluate_sessions import METHOD, evaluate, folder
@@ -161,3 +164,125 @@ def test_complete_logs_that_are_refused_are_not_in_the_way_of_the_next_start(fol
     untold.write_text('{"session": "../s", "model": "new"}')
     assert "out/asked-0001" in evaluate(command, 2)
     assert "ended" in evaluate(command)
+
+
+AS_INSPECT = """
+import json, sys
+words = dict(zip(sys.argv[1:], sys.argv[2:]))
+values = json.load(open("values.json"))
+with open(words["--log-dir"] + "/samples_quiz_2024-06-28T00-00-00.00001.jsonl", "w") as file:
+    for each in map(int, words["--sample-id"].split(",")):
+        line = {"doc_id": each, "filter": "none", "metrics": ["acc"], "acc": values[each]}
+        print(json.dumps(line | {"doc_hash": f"content{each}"}), file=file)
+"""
+
+
+def test_a_list_that_is_too_long_for_one_command_is_run_in_several(folder, monkeypatch):
+    (folder / "values.json").write_text(json.dumps(NEW.tolist()))
+    (folder / "harness.py").write_text(AS_INSPECT)
+    evaluate(f"start logs --model=new --out=s --budget=30 {METHOD}")
+    monkeypatch.setattr(harnesses, "_LONGEST_WORD", 30)
+    said = evaluate(f"with-inspect s -- {sys.executable} harness.py --log-dir=out")
+    assert "ended" in said and "30 of 30" in said
+    assert len([*folder.glob("out/asked-*")]) > 2
+
+
+def test_a_word_is_as_long_as_the_system_takes_it(folder):
+    rows = [
+        f"m{row},quiz,{n:0100},{(row * n + row) % 3 > 0:d}" for row in (1, 2) for n in range(2000)
+    ]
+    (folder / "long.csv").write_text("\n".join(["model,dataset,sample,outcome", *rows]))
+    evaluate("start long.csv --model=new --out=s --budget=1900 --method=random_mean")
+    command = f"with-inspect s -- {sys.executable} -c pass --log-dir=out"
+    assert "asked-0001: is neither" in evaluate(command, 2)  # it was started, and wrote no log
+
+
+def write_tasks(folder, tasks, names=range(6)):
+    rows = [
+        [f"m{row}", task, str(name), str((row * number + row) % 3 % 2)]
+        for row in range(3)
+        for task in tasks
+        for number, name in enumerate(names)
+    ]
+    with open(folder / "tasks.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["model", "dataset", "sample", "outcome"], *rows])
+
+
+START = f"start tasks.csv --model=new --out=s --budget=3 {METHOD}"
+
+
+@pytest.mark.parametrize(
+    "task, reason",
+    [
+        ("evil/quiz.yaml", "as a file"),
+        ("a,b", "as several"),
+        ("quiz*", "as several"),
+        ("qui[z]", "as several"),
+        ("--model", "as an option"),
+        ("-quiz", "as an option"),
+        ("a\nb", "a new line"),
+        ("a\tb", "a control character"),
+        ("\u202equiz", "a control character"),
+    ],
+)
+def test_a_task_that_a_harness_would_read_as_something_else_is_refused(folder, task, reason):
+    write_tasks(folder, ["quiz", task])
+    assert reason in evaluate(START, 2) and not (folder / "s/session.json").exists()
+
+
+@pytest.mark.parametrize("task", ["openai/gsm8k", "gsm8k.yaml_2", "a-b", "Law: 1 + 1", "größe"])
+def test_an_ordinary_task_is_asked(folder, task):
+    write_tasks(folder, [task])
+    evaluate(START)
+    assert [*json.loads(evaluate("ask s --format=lm_eval"))] == [task]
+    assert len(evaluate("ask s --format=inspect").split(",")) == 3
+
+
+def test_data_sets_that_no_harness_counts_have_any_name(folder):
+    write_tasks(folder, ["Law, civil", "BBH [3 shots]"], "abcdef")
+    evaluate(START)
+    assert len(json.loads(evaluate("ask s --format=json"))) == 3
+    assert "has a comma" in evaluate("ask s --format=inspect", 2)
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [("quiz:3", "begins with the task"), ("QUIZ:3", "begins with the task"), ("a?", "a pattern")],
+)
+def test_an_id_that_inspect_would_read_as_another_is_refused_whichever_is_asked(
+    folder, name, reason
+):
+    write_tasks(folder, ["quiz"], [*"abcdefghijklmnopqrstuvw", name])
+    evaluate(START)
+    assert name not in evaluate("ask s")
+    assert reason in evaluate("ask s --format=inspect", 2)
+
+
+def test_a_file_or_folder_is_not_run_in_the_place_of_a_task(folder, command):
+    write_tasks(folder, ["quiz"])
+    evaluate(START)
+    (folder / "quiz").mkdir()
+    (folder / "quiz/any.yaml").touch()
+    assert "folder with yaml files" in evaluate(command, 2)
+    (folder / "quiz/any.yaml").unlink()
+    (folder / "broken").touch()
+    assert "ended with status 3" in evaluate(command, 2)
+
+
+def test_ids_are_printed_exactly(folder, monkeypatch):
+    names = ["a,b", 'say "a"', "größe", "'a'", "a" * 200]
+    write_tasks(folder, ["quiz"], names)
+    evaluate(f"{START} --budget=5")
+    wanted = {f"quiz/{each}" for each in names}
+    assert {*json.loads(evaluate("ask s --format=json"))} == wanted
+    assert {*evaluate("ask s").splitlines()} == wanted
+    odd = ["a\nb", "\x1b[1mbold", "\u202erev"]  # of a session that an earlier version began
+    write_tasks(folder, ["quiz"], odd)
+    assert "a control character or a new line" in evaluate(START.replace("out=s", "out=t"), 2)
+    monkeypatch.setattr(session_start, "check_names", lambda *_: None)
+    evaluate(START.replace("out=s", "out=t"))
+    assert {*json.loads(evaluate("ask t --format=json"))} == {f"quiz/{each}" for each in odd}
+    for form in ("ids", "inspect"):
+        assert "a control character or a new line" in evaluate(f"ask t --format={form}", 2)
+    (folder / "told.json").write_text(json.dumps({f"quiz/{each}": 1 for each in odd}))
+    assert "3 answers recorded" in evaluate("tell t told.json")
