@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from absl.flags import FlagValues
@@ -58,7 +59,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
         f" rule {settings.rule}, {settings.uniform:.0%} of draws uniform, surrogate"
         f" {settings.surrogate}"
     )
-    print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
+    print(f"next: {entry.as_typed('python -m launch.label next')} {quote(str(out))}")
 
 
 def _samples(pool: str, subject: Subject) -> PoolPart:
@@ -145,7 +146,9 @@ def choose(words: Sequence[str], values: FlagValues) -> None:
     print(f"{plural(len(rows), 'sample')} to label ({session.counts()}):")
     print(f"  in a browser: {folder / forms.PAGE}")
     print(f"  in a spreadsheet: {folder / forms.CSV}, with {folder / forms.CONTACTS}")
-    print(f"then: {entry.as_typed('python -m launch.label record')} FILE --session={words[0]}")
+    print(
+        f"then: {entry.as_typed('python -m launch.label record')} FILE --session={quote(words[0])}"
+    )
 
 
 def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:

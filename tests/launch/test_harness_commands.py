@@ -215,6 +215,8 @@ START = f"start tasks.csv --model=new --out=s --budget=3 {METHOD}"
     "task, reason",
     [
         ("evil/quiz.yaml", "as a file"),
+        ("./evil", "as a file or folder"),
+        ("/evil", "as a file or folder"),
         ("a,b", "as several"),
         ("quiz*", "as several"),
         ("qui[z]", "as several"),

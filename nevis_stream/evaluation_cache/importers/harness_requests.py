@@ -60,15 +60,15 @@ def _check_plain(sample: str, task: str) -> None:
 def _check_lm_eval_task(task: str) -> None:
     reasons = {
         "as several tasks": set(f",{_PATTERNS}") & set(task),
-        "as a file that it loads": task.endswith(".yaml"),
+        "as a file or folder that it loads": task.endswith(".yaml") or task[:1] in tuple("/."),
         "as an option": task.startswith("-"),
     }
     for reason, is_so in reasons.items():
         if is_so:
             raise BadInput(
                 f"task {task!r}: lm-evaluation-harness would read this name {reason}. Give the task"
-                " its name in the harness, without , * ? [ and neither beginning with - nor ending"
-                " with .yaml, in the board's column `dataset`."
+                " its name in the harness, without , * ? [ and neither beginning with - / . nor"
+                " ending with .yaml, in the board's column `dataset`."
             )
 
 
