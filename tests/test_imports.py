@@ -64,6 +64,7 @@ MAY_IMPORT = {
     "nevis_stream": (),
     "nevis_stream.cost": (),
     "nevis_stream.catalogue": (),
+    "nevis_stream.training": of_nevis_stream("cost"),
     "nevis_stream.datasets": of_nevis_stream("catalogue"),
     "nevis_stream.metrics": of_nevis_stream("datasets.dataset"),
     "nevis_stream.run_directory": of_nevis_stream("cost", "metrics", "datasets"),
@@ -87,7 +88,7 @@ MAY_IMPORT = {
         "streams",
     ),
     "nevis_stream.estimation": of_nevis_stream("queries"),
-    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost", "queries", "estimation"),
+    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost", "queries", "estimation", "training"),
     # sessions copy their board into a cache, and open it
     **{
         f"nevis_stream.dynamic_evaluation.{name}": of_nevis_stream(
@@ -98,7 +99,7 @@ MAY_IMPORT = {
     "nevis_stream.additions": of_nevis_stream(
         "cost", "dynamic_evaluation", "queries", "estimation", "evaluation_cache"
     ),
-    "nevis_stream.active_testing": of_nevis_stream("cost", "queries", "estimation"),
+    "nevis_stream.active_testing": of_nevis_stream("cost", "queries", "estimation", "training"),
     # a pool of images is a folder or a data set
     "nevis_stream.active_testing.labelling": of_nevis_stream(
         "active_testing", "queries", "evaluation_cache", "catalogue", "datasets"
@@ -123,6 +124,7 @@ MAY_IMPORT = {
         "metrics",
         "storage.checkpoint",
         "streams.task",
+        "training",
     ),
     "nevis_stream.configs": ("nevis_stream",),
     "nevis_stream.experiments": ("nevis_stream",),

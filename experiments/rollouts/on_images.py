@@ -24,6 +24,7 @@ from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, r
 from nevis_stream.experiments.rollouts.training import BATCH, load_pool
 from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.terminal import TerminalProgress
+from nevis_stream.training.descent import begin, make_optimiser
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
 DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}
@@ -58,8 +59,8 @@ def run_vmapped() -> None:
     step, generator = training.make_training_step(), np.random.default_rng(0)
     images = generator.integers(0, 255, (BATCH, 32, 32, 3)).astype(np.uint8)
     labels = generator.integers(0, 10, BATCH).astype(np.int32)
-    parameters = training.initialise(generator, 10)
-    moments, key = training.make_optimiser().init(parameters), jax.random.key(0)
+    state = begin(make_optimiser(**training.OPTIMISER), training.initialise(generator, 10))
+    key = jax.random.key(0)
     now, unit = scripts.choose_clock()
     options = choose_convolution_options()
 
@@ -72,7 +73,7 @@ def run_vmapped() -> None:
             times.append(now() - begun)
         return min(times)
 
-    alone = best(jax.jit(step, compiler_options=options), parameters, moments, images, labels, key)
+    alone = best(jax.jit(step, compiler_options=options), state, (images, labels, key))
     print(f"{scripts.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
     for count in (2, 4, 8):
 
@@ -82,8 +83,8 @@ def run_vmapped() -> None:
         each = (
             best(
                 jax.jit(jax.vmap(step), compiler_options=options),
-                *(stack(tree) for tree in (parameters, moments, images, labels)),
-                jax.random.split(key, count),
+                stack(state),
+                (stack(images), stack(labels), jax.random.split(key, count)),
             )
             / count
         )

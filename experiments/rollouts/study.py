@@ -26,6 +26,7 @@ from nevis_stream.experiments.rollouts.training import (
     UNKNOWN,
     ImagePool,
     Trainer,
+    predict_pool,
     train_epochs,
 )
 from nevis_stream.experiments.theory.designs import Design, run_design
@@ -124,13 +125,12 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """
     uniform = np.full(len(pool), 1 / len(pool))
     best = 0.0
-    for epoch, predict in enumerate(train_epochs(ctx, pool, uniform, "base"), start=1):
-        errors = predict() != pool.labels
+    networks = train_epochs(ctx, pool, uniform, MOST_EPOCHS, "base")
+    for epoch, parameters in enumerate(networks, start=1):
+        errors = predict_pool(ctx, pool, parameters) != pool.labels
         best = max(best, 1 - errors.mean())
         if 1 - errors.mean() >= accuracy:
             return {"epochs": epoch, "accuracy": float(1 - errors.mean()), "right": ~errors}
-        if epoch == MOST_EPOCHS:
-            break
     raise BadInput(
         f"the base classifier reached an accuracy of {best:.3f} on its training images in"
         f" {MOST_EPOCHS} epochs, less than --base_accuracy={accuracy:g}. Lower it, and choose a new"

@@ -8,7 +8,7 @@ the batch size). The images are a single-label data set of the catalogue or a fi
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +26,13 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments.theory.designs import Place
 from nevis_stream.learner import Context
 from nevis_stream.seeds import key_of
+from nevis_stream.training.descent import State, begin, make_optimiser, make_step
+from nevis_stream.training.loop import take_steps
 
 SIDE = 32
 """Side of the images in pixels."""
 DROPOUT = 0.25
-LEARNING_RATE = 2e-3
+OPTIMISER = {"rate": 2e-3}  # of Adam
 
 Parameters = Mapping[str, jax.Array]
 
@@ -82,24 +84,15 @@ def _pool(x: jax.Array) -> jax.Array:
 
 
 @make_once
-def make_optimiser() -> optax.GradientTransformation:
-    """Returns Adam."""
-    return optax.adam(LEARNING_RATE)
-
-
-@make_once
 def make_training_step():
-    """Returns `step(parameters, moments, images, labels, key)`, one update on a batch."""
+    """Returns `step(state, (images, labels, key))`, one update on a batch."""
 
-    def step(parameters, moments, images, labels, key):
-        def loss(parameters):
-            scores = compute_logits(parameters, images, key)
-            return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
+    def loss(parameters, batch):
+        images, labels, key = batch
+        scores = compute_logits(parameters, images, key)
+        return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
 
-        gradients = jax.grad(loss)(parameters)
-        updates, moments = make_optimiser().update(gradients, moments, parameters)
-        return optax.apply_updates(parameters, updates), moments
-
+    step = make_step(loss, make_optimiser(**OPTIMISER).update)
     step.compiler_options = choose_convolution_options()  # type: ignore[attr-defined]
     return step
 
@@ -162,43 +155,39 @@ def fit(
       epochs: passes of n draws each, without the last batch if it is not full.
       *name: of the random numbers.
     """
-    *_, predict = itertools.islice(train_epochs(ctx, pool, distribution, *name), epochs)
-    return predict()
+    *_, parameters = train_epochs(ctx, pool, distribution, epochs, *name)
+    return predict_pool(ctx, pool, parameters)
+
+
+def predict_pool(ctx: Context, pool: ImagePool, parameters: Parameters) -> np.ndarray:
+    """Returns the classes that a network predicts, int16[n]."""
+    answer = ctx.jit(predict)
+    with ctx.phase("predict"):
+        parts = [
+            np.asarray(answer(parameters, pool.images[begin : begin + _TOGETHER]))
+            for begin in range(0, len(pool), _TOGETHER)
+        ]
+    return np.concatenate(parts).astype(np.int16)
 
 
 def train_epochs(
-    ctx: Context, pool: ImagePool, distribution: np.ndarray, *name: str | int
-) -> Iterator[Callable[[], np.ndarray]]:
-    """Trains a new network indefinitely; after each epoch yields a function that returns what it
-    predicts, int16[n], and must be called before the next epoch. Arguments as of `fit`.
-    """
-    step, answer = ctx.jit(make_training_step()), ctx.jit(predict)
-    generator = ctx.generator("training", *name)
-    parameters = initialise(generator, pool.classes)
-    moments = jax.jit(make_optimiser().init)(parameters)
-    key = key_of(ctx.seed_for("dropout", *name))
+    ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *name: str | int
+) -> Iterator[Parameters]:
+    """Trains a new network; yields its parameters after each epoch. Arguments as of `fit`."""
+    step, generator = ctx.jit(make_training_step()), ctx.generator("training", *name)
+    start = begin(make_optimiser(**OPTIMISER), initialise(generator, pool.classes))
+    key, numbers = key_of(ctx.seed_for("dropout", *name)), itertools.count()
 
-    def predict_pool() -> np.ndarray:
-        with ctx.phase("predict"):
-            parts = [
-                np.asarray(answer(parameters, pool.images[begin : begin + _TOGETHER]))
-                for begin in range(0, len(pool), _TOGETHER)
-            ]
-        return np.concatenate(parts).astype(np.int16)
-
-    numbers = itertools.count()
-    while True:
+    def advance(state: State, *_: int) -> State:
         order = draw(distribution, len(pool), generator)
-        for begin in range(0, len(order) - len(order) % BATCH, BATCH):
-            batch = order[begin : begin + BATCH]
-            parameters, moments = step(
-                parameters,
-                moments,
-                pool.images[batch],
-                pool.labels[batch],
-                jax.random.fold_in(key, next(numbers)),
-            )
-        yield predict_pool
+        for first in range(0, len(order) - len(order) % BATCH, BATCH):
+            batch = order[first : first + BATCH]
+            dropout = jax.random.fold_in(key, next(numbers))
+            state = step(state, (pool.images[batch], pool.labels[batch], dropout))
+        return state
+
+    for _, (parameters, _) in take_steps(start, 0, epochs, advance):
+        yield parameters
 
 
 @dataclass

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from nevis_stream.cost.counted import make_counted
 from nevis_stream.learner import Context
@@ -20,7 +19,6 @@ from nevis_stream.learners.parts.model import (
     compute_loss,
     encode_targets,
     initialise_program,
-    make_optimiser,
     predict_masked,
 )
 from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
@@ -28,6 +26,7 @@ from nevis_stream.learners.parts.relatedness import drop_head, embed, make_featu
 from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
+from nevis_stream.training.descent import apply_momentum
 
 
 @functools.cache
@@ -40,7 +39,6 @@ def make_training_program(steps: int, momentum: float, decay: float):
     the same shapes, picked is int32[t, steps, b] (sample numbers), rates float32[t, steps],
     smoothing float32[t], losses float32[t, steps].
     """
-    optimise = make_optimiser(momentum, decay)
 
     def train_head(head, trace, features, target, picked, rates, smoothing, shape):
         def step(carry, inputs):
@@ -52,9 +50,7 @@ def make_training_program(steps: int, momentum: float, decay: float):
                 return compute_loss(logits, target[rows], smoothing, shape)
 
             value, gradient = jax.value_and_grad(objective)(head)
-            state = (optax.MaskedState(optax.EmptyState()), optax.TraceState(trace))
-            updates, (_, trace) = optimise.update(gradient, state, head)
-            return (jax.tree.map(lambda p, u: p - rate * u, head, updates), trace.trace), value
+            return apply_momentum(gradient, trace, head, rate, momentum, decay), value
 
         (head, trace), losses = jax.lax.scan(step, (head, trace), (picked, rates), length=steps)
         return head, trace, losses

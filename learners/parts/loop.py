@@ -16,6 +16,7 @@ from nevis_stream import metrics
 from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.storage.checkpoint import Tree, to_host
+from nevis_stream.training.loop import take_steps
 
 Curve = Sequence[Sequence[float | None]]
 """Rows of [step, mean training loss since the row before, dev error], from step 0 on."""
@@ -101,16 +102,23 @@ def train(
             }
             for number, (error, facts) in enumerate(training.evaluate(state))
         ]
+
+    def list_going() -> list[int]:
+        return [number for number, trial in enumerate(trials) if trial["going"]]
+
     for ctx, trial, rate in zip(contexts, trials, rates, strict=True):
         for row in trial["curve"]:
             _log(ctx, row, rate)
-    state = first.replicate(state)
-    while step < last and any(trial["going"] for trial in trials):
-        start, step = step, min(step - step % every + every, last)
-        state, reports = training.advance(state, start, step)
+    for step, (state, reports) in take_steps(  # noqa: B020
+        (first.replicate(state), ()),
+        step,
+        last,
+        lambda before, start, end: training.advance(before[0], start, end),
+        every=every,
+        goes_on=list_going,
+    ):
         first.progress(step, steps)
-        going = [number for number, trial in enumerate(trials) if trial["going"]]
-        for number in going:
+        for number in list_going():
             trials[number]["steps"] = step
             if reports[number][1] < step:
                 trials[number] |= {"going": False, "diverged_at": reports[number][1]}
@@ -118,8 +126,7 @@ def train(
                 _warn(
                     f"{training.name}, trial {contexts[number].trial}", trials[number], rate, steps
                 )
-        going = [number for number in going if trials[number]["going"]]
-        if not going:
+        if not (going := list_going()):
             break
         evaluations = training.evaluate(state)
         for number in going:

@@ -25,6 +25,7 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import Augmentation, augment_batch, to_unit_range
 from nevis_stream.learners.parts.networks import Head, make_backbone
 from nevis_stream.streams.task import SINGLE_LABEL
+from nevis_stream.training.descent import apply_momentum
 
 EVALUATION_BATCH = 64
 # side of the first stage's maps from which gradients of kernels are faster without XLA's YNN
@@ -151,16 +152,6 @@ def compute_loss(
     return jnp.where(valid, jnp.where(shape.multi_label, multi, single), 0).sum(-1).mean()
 
 
-def make_optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
-    """Returns SGD with Nesterov momentum at learning rate 1, and L2 on kernels only."""
-    return optax.chain(
-        optax.add_decayed_weights(
-            weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
-        ),
-        optax.trace(momentum, nesterov=True),
-    )
-
-
 @make_once
 def initialise_program(network: Network, outputs: int):
     """Returns f(words uint32[4]) → variables: {"params": {"backbone", "head"}, "batch_stats"}.
@@ -221,7 +212,7 @@ def step_program(
       learned: the beginnings of the paths of the parameters that are updated ("head",
         "backbone/BasicBlock_3"); empty means all. Gradients of the others are not computed.
     """
-    head, optimise = Head(outputs), make_optimiser(momentum, decay)
+    head = Head(outputs)
 
     def helping(params, statistics, key, number, helper_batch):
         stored, sizes, target, shape = helper_batch
@@ -254,14 +245,12 @@ def step_program(
             return total, (task_loss, statistics)
 
         (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(changing)
-        optimiser_state = (optax.MaskedState(optax.EmptyState()), optax.TraceState(momenta))
-        updates, (_, trace) = optimise.update(gradients, optimiser_state, changing)
-        changed = jax.tree.map(lambda p, u: p - rate * u, changing, updates)
+        changed, momenta = apply_momentum(gradients, momenta, changing, rate, momentum, decay)
         is_finite = jnp.isfinite(value) & (carry["finite_steps"] == index)
         return {
             "params": _join(changed, fixed),
             "batch_stats": stats,
-            "momentum": _join(trace.trace, fixed_momenta),
+            "momentum": _join(momenta, fixed_momenta),
             "loss_sum": carry["loss_sum"] + value,
             "finite_steps": carry["finite_steps"] + is_finite.astype(jnp.int32),
         }

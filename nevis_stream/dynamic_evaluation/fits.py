@@ -6,11 +6,9 @@ they continue after a kill, until their fit is stored.
 """
 
 import contextlib
-import contextvars
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +32,7 @@ from nevis_stream.storage import checkpoint, make_directory, recover, write_file
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import check_object
+from nevis_stream.training.loop import keep_positions
 
 # bytes for each cell of a known model, and for compiled programs, as measured for `recommended`
 BYTES_EACH, PROGRAMS = 30, 5e8
@@ -160,75 +159,6 @@ def make_staged_context(progress: Progress) -> Compute:
     return ctx
 
 
-SECONDS = 20.0  # between two positions of a training
-LEAVES = "leaves"
-
-_folder: contextvars.ContextVar[Path | None] = contextvars.ContextVar("positions", default=None)
-
-
-@contextlib.contextmanager
-def keep_positions(folder: Path) -> Iterator[None]:
-    """Inside the block trainings keep their positions, the states to continue from, in a folder."""
-    token = _folder.set(folder)
-    try:
-        yield
-    finally:
-        _folder.reset(token)
-
-
-def remove_positions(folder: Path) -> None:
-    """Deletes the positions in a folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def train(
-    ctx: Compute,
-    name: Callable[[], str],
-    start: Tree,
-    parts: int,
-    advance: Callable[[Tree, int], Tree],
-) -> Tree:
-    """Returns the state after all parts of a training; one that was killed continues at its last
-    position, and is charged the same FLOPs.
-
-    Args:
-      ctx: counts FLOPs and shows progress.
-      name: returns a file name that only this training has: a hash of all that it depends on.
-        Called only if positions are kept.
-      start: the state before the first part, a tree of arrays.
-      parts: number of parts.
-      advance: takes a state and the number of a part, from 0, and returns the state after it.
-    """
-    folder = _folder.get()
-    path = None if folder is None else folder / name()
-    state, done, flops = start, 0, 0
-    if path is not None and (saved := _read_position(path)) is not None:
-        leaves, done, flops = saved
-        state = jax.tree.unflatten(jax.tree.structure(start), leaves)
-        ctx.charge(flops)
-    before, due = total(ctx.meter.counts()) - flops, time.monotonic() + SECONDS
-    for part in range(done, parts):
-        state = advance(state, part)
-        ctx.progress(part + 1, parts)
-        if path is not None and (time.monotonic() >= due or part + 1 == parts):
-            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-            record = {"done": part + 1, "flops": total(ctx.meter.counts()) - before}
-            checkpoint.write(path, {LEAVES: leaves}, record)
-            due = time.monotonic() + SECONDS
-    return state
-
-
-def _read_position(path: Path) -> tuple[list[np.ndarray], int, int] | None:
-    """Returns the leaves of a position, the number of parts done, and their FLOPs; None if there is
-    no position or it is damaged.
-    """
-    try:
-        saved = Checkpoint(path)
-        return saved.load(LEAVES), saved.record["done"], saved.record["flops"]
-    except (DamagedCheckpoint, KeyError):
-        return None
-
-
 FOLDER = "fits"  # in the directory of a cache
 VERSION = 6  # of the content of fits: an older fit is not used
 ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
@@ -323,7 +253,7 @@ class Fits:
     def remove_positions(self, name: str) -> None:
         """Deletes the positions of a fit."""
         if self._memory is None and self._folder is not None:
-            remove_positions(self._folder / f"{name}.unfinished")
+            shutil.rmtree(self._folder / f"{name}.unfinished", ignore_errors=True)
 
 
 def open_fits(board: Board, kept: bool = False) -> Fits:

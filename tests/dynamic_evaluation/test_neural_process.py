@@ -26,6 +26,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.training import loop
 from tests.dynamic_evaluation.making import one_order, simulated
 
 KEY, PREDICTOR = jax.random.key(0), methods.PREDICTORS["neural_process"]
@@ -232,12 +233,13 @@ from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.storage import checkpoint
+from nevis_stream.training import loop
 from tests.dynamic_evaluation.conftest import SHORT
 from tests.dynamic_evaluation.making import one_order
 
 for name, value in SHORT.items():
     setattr(training, name, value)
-training.STEPS, fits.SECONDS = 50, 0.0
+training.STEPS, loop.SECONDS = 50, 0.0
 known, method = ArrayMatrix(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
 stored = fits.find_fit(fits.Fits(Path(sys.argv[1])), method, known, 0)
 write, count = checkpoint.write, int(sys.argv[2])
@@ -258,7 +260,7 @@ stored.make_evaluator(known, 8, jax.random.key(0), make_context())
 @pytest.mark.parametrize("fatal", [2, 5])
 def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
-    monkeypatch.setattr(fits, "SECONDS", 0.0)
+    monkeypatch.setattr(loop, "SECONDS", 0.0)
     monkeypatch.setattr(training, "STEPS", 50)
     method, known, parts = methods.get("uniform+neural_process"), ArrayMatrix(SMALL), []
     draw = training.draw

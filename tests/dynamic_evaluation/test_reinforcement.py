@@ -6,7 +6,7 @@ import pytest
 from scipy.special import softmax
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import fits, methods
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
+from nevis_stream.training import loop
 from tests.dynamic_evaluation.making import one_order
 
 KEY, SAMPLES = jax.random.key(0), 24
@@ -131,7 +132,7 @@ def test_cold_start_takes_the_representations_of_the_process():
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
-    monkeypatch.setattr(fits, "SECONDS", 0.0)
+    monkeypatch.setattr(loop, "SECONDS", 0.0)
     known, method = ArrayMatrix(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
 
     def fit():
@@ -141,12 +142,12 @@ def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
 
     whole, flops = fit()
     play = training.play_episodes
-    with fits.keep_positions(tmp_path), monkeypatch.context() as patch:
-        parts = iter([play])
-        patch.setattr(training, "play_episodes", lambda *arguments: next(parts)(*arguments))
-        with pytest.raises(StopIteration):  # the second part
+    with loop.keep_positions(tmp_path), monkeypatch.context() as patch:
+        parts = [play]
+        patch.setattr(training, "play_episodes", lambda *arguments: parts.pop()(*arguments))
+        with pytest.raises(IndexError):  # the second part
             fit()
-        parts = iter([play])
+        parts = [play]
         again, charged = fit()
     assert charged == flops
     assert all(np.array_equal(a, b) for a, b in zip(whole, again, strict=True))

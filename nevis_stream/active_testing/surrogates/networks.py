@@ -26,6 +26,7 @@ from nevis_stream.cost.counted import make_counted, make_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
 from nevis_stream.storage.checkpoint import Tree
+from nevis_stream.training.descent import make_steps
 
 BATCH = 64
 _CAPACITY = 1024  # numbers of examples are rounded up to multiples of it
@@ -64,6 +65,22 @@ class Architecture:
 def _training(architecture: Architecture, steps: int, classes: int) -> Callable[..., Tree]:
     """Returns `train(key, inputs, labels, offsets, count)`, the parameters of one member."""
 
+    def update(
+        gradients: Tree, memory: tuple[Tree, Tree, jax.Array], parameters: Tree
+    ) -> tuple[Tree, tuple[Tree, Tree, jax.Array]]:
+        # Adam. That of optax divides in another order, which would change the last digits.
+        mean, square, number = memory
+        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradients)
+        square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradients)
+        done, rate = number + 1, architecture.rate * (number / steps - 1)
+        time = done.astype(jnp.float32)
+        first, second = 1 - 0.9**time, jnp.sqrt(1 - 0.99**time)
+
+        def change(p: jax.Array, m: jax.Array, s: jax.Array) -> jax.Array:
+            return rate * (m / first / (jnp.sqrt(s) / second + 1e-8) + architecture.decay * p)
+
+        return jax.tree.map(change, parameters, mean, square), (mean, square, done)
+
     def train(
         key: jax.Array,
         inputs: Float[jax.Array, "examples ..."],
@@ -74,34 +91,18 @@ def _training(architecture: Architecture, steps: int, classes: int) -> Callable[
         start, order = jax.random.split(key)
         parameters = architecture.initialise(start, inputs.shape[1:], classes)
 
-        def loss(parameters: Tree, rows: Int[jax.Array, " batch"], noise: jax.Array) -> jax.Array:
+        def loss(parameters: Tree, number: jax.Array) -> jax.Array:
+            batch, noise = jax.random.fold_in(order, number), jax.random.fold_in(start, number)
+            rows = (jax.random.uniform(batch, (BATCH,)) * count).astype(jnp.int32)
             sampled, penalty = architecture.sampled, architecture.penalty
             weights = sampled(parameters, noise) if sampled else parameters
             scores = architecture.logits(weights, inputs[rows]) + offsets[rows]
             chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[rows][:, None], 1)
             return (penalty(parameters, weights) / count if penalty else 0) - chosen.mean()
 
-        def step(
-            state: tuple[Tree, Tree, Tree], number: jax.Array
-        ) -> tuple[tuple[Tree, Tree, Tree], None]:
-            parameters, mean, square = state
-            batch, noise = jax.random.fold_in(order, number), jax.random.fold_in(start, number)
-            rows = (jax.random.uniform(batch, (BATCH,)) * count).astype(jnp.int32)
-            gradients = jax.grad(loss)(parameters, rows, noise)
-            mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradients)
-            square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradients)
-            time, rate = number + 1.0, architecture.rate * (1 - number / steps)
-            first, second = 1 - 0.9**time, jnp.sqrt(1 - 0.99**time)
-
-            def moved(p: jax.Array, m: jax.Array, s: jax.Array) -> jax.Array:
-                change = m / first / (jnp.sqrt(s) / second + 1e-8)
-                return p - rate * (change + architecture.decay * p)
-
-            return (jax.tree.map(moved, parameters, mean, square), mean, square), None
-
         zero = jax.tree.map(jnp.zeros_like, parameters)
-        (parameters, _, _), _ = jax.lax.scan(step, (parameters, zero, zero), jnp.arange(steps))
-        return parameters
+        state = parameters, (zero, zero, jnp.int32(0))
+        return make_steps(loss, update)(state, jnp.arange(steps))[0]
 
     return train
 
@@ -169,10 +170,8 @@ class RetrainedEnsemble:
         count = len(labels)
         steps = max(_FEWEST_STEPS, self.architecture.epochs * count // BATCH)
         steps = 1 << (steps - 1).bit_length()
-        padding = -count % _CAPACITY
         inputs, labels, offsets = (
-            jnp.asarray(np.pad(each, [(0, padding)] + [(0, 0)] * (each.ndim - 1)))
-            for each in (inputs, labels, offsets)
+            _pad(each, -count % _CAPACITY) for each in (inputs, labels, offsets)
         )
         program = make_counted(_training(self.architecture, steps, offsets.shape[1]))
         parameters, flops = [], 0
@@ -199,14 +198,16 @@ class RetrainedEnsemble:
         for start in range(0, len(inputs), block):
             part, part_offsets = inputs[start : start + block], offsets[start : start + block]
             count = len(part)
-            padding = [(0, block - count)]
-            part = jnp.asarray(np.pad(part, padding + [(0, 0)] * (part.ndim - 1)))
-            part_offsets = jnp.asarray(np.pad(part_offsets, [*padding, (0, 0)]))
+            padded = _pad(part, block - count), _pad(part_offsets, block - count)
             for number, each in enumerate(parameters):
-                predicted, cost = program.call_and_count(each, part, part_offsets)
+                predicted, cost = program.call_and_count(each, *padded)
                 probabilities[number, start : start + count] = np.asarray(predicted)[:count]
                 flops += cost
         return probabilities, flops
+
+
+def _pad(array: np.ndarray, rows: int) -> jax.Array:
+    return jnp.asarray(np.pad(array, [(0, rows)] + [(0, 0)] * (array.ndim - 1)))
 
 
 WIDTH = 64

@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import linen as nn
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
-from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions, Sizes
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
+from nevis_stream.training.descent import begin, make_optimiser, make_steps
+from nevis_stream.training.loop import train_in_parts
 
 Queries = Float[jax.Array, "... queries width"]
 Vectors = Float[jax.Array, "... samples dimension"]
@@ -245,9 +245,7 @@ STEPS_TOGETHER = 25  # in one program
 TASKS = 16  # in a batch
 ASKED = 256  # samples of a task that may have been asked, at most
 PREDICTED = 128  # samples of a task that are predicted, at most
-LEARNING_RATE = 2e-3
-WEIGHT_DECAY = 1e-3
-LARGEST_GRADIENT = 1.0
+OPTIMISER = {"rate": 2e-3, "decay": 1e-3, "largest_gradient": 1.0}
 
 
 class Tasks(NamedTuple):
@@ -348,14 +346,6 @@ def log_likelihood(
     return jnp.where(kinds > 0, of_score, of_outcome)
 
 
-def make_optimiser(steps: int) -> optax.GradientTransformation:
-    """Returns AdamW with a learning rate that falls to 0 along a cosine."""
-    return optax.chain(
-        optax.clip_by_global_norm(LARGEST_GRADIENT),
-        optax.adamw(optax.cosine_decay_schedule(LEARNING_RATE, steps), weight_decay=WEIGHT_DECAY),
-    )
-
-
 @make_once
 def make_training_program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree]:
     """Returns the program that takes a state and tasks, and returns the state after them.
@@ -365,18 +355,11 @@ def make_training_program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree
       most: number of samples that may have been asked.
       steps: of the whole training.
     """
-    network, update = NeuralProcessNetwork(sizes), make_optimiser(steps).update
-
-    def advance(state: Tree, tasks: Tasks) -> Tree:
-        def step(state: Tree, tasks: Tasks) -> tuple[Tree, None]:
-            parameters, moments = state
-            slope = jax.grad(lambda inner: compute_loss(network, inner, tasks, most))(parameters)
-            changes, moments = update(slope, moments, parameters)
-            return (optax.apply_updates(parameters, changes), moments), None
-
-        return jax.lax.scan(step, state, tasks)[0]
-
-    return advance
+    network = NeuralProcessNetwork(sizes)
+    return make_steps(
+        lambda parameters, tasks: compute_loss(network, parameters, tasks, most),
+        make_optimiser(steps=steps, **OPTIMISER).update,
+    )
 
 
 def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -> Tree:
@@ -394,17 +377,17 @@ def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -
     parameters = jax.jit(network.init)(
         key, described.all[:1], one[0], one[0].astype(np.int32), one[0] > 1, described.base[:1]
     )
-    start = parameters, jax.jit(make_optimiser(STEPS).init)(parameters)
+    start = begin(make_optimiser(steps=STEPS, **OPTIMISER), parameters)
     entropy = make_numpy_generator(key).integers(2**63)
     jitted = ctx.jit(make_training_program(sizes, most, STEPS))
 
-    def advance(state: Tree, part: int) -> Tree:
+    def advance(state: Tree, part: int, _: int) -> Tree:
         random = np.random.default_rng([entropy, part])
         return jitted(state, jax.tree.map(jnp.asarray, draw(described, sizes, random)))
 
     parts = -(-STEPS // STEPS_TOGETHER)
     name = lambda: _name(described, sizes, int(entropy))  # noqa: E731
-    return fits.train(ctx, name, start, parts, advance)[0]
+    return train_in_parts(ctx, name, start, parts, advance)[0]
 
 
 def _name(described: Descriptions, sizes: Sizes, entropy: int) -> str:

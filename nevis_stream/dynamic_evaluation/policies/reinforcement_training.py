@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import linen as nn
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
-from nevis_stream.dynamic_evaluation import fits, known_models
+from nevis_stream.dynamic_evaluation import known_models
 from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, SetLayer
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
@@ -33,6 +32,8 @@ from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
+from nevis_stream.training.descent import begin, make_optimiser, make_steps
+from nevis_stream.training.loop import train_in_parts
 
 WIDTH = 32
 NEVER = -1e9  # the logit of a sample that was asked; -inf has no gradient
@@ -96,7 +97,7 @@ class ActorCritic(nn.Module):
 
 PerStep = Float[np.ndarray, "steps episodes"]
 
-VERSION = 1  # of a training, in the name under which `fits.train` keeps its state
+VERSION = 1  # of a training, in the name under which `train_in_parts` keeps its state
 ITERATIONS = 30
 EPISODES = 8  # in each iteration
 HORIZON = 16  # steps of an episode, at most
@@ -104,8 +105,7 @@ EPOCHS = 4  # in each iteration
 BATCHES = 4  # of an epoch
 VISIBLE = 1024  # samples that the policy sees in an episode, at most
 ASKED_BEFORE = 128  # samples that were asked before an episode, at most
-LEARNING_RATE = 1e-3
-LARGEST_GRADIENT = 0.5
+OPTIMISER = {"rate": 1e-3, "largest_gradient": 0.5}
 DISCOUNT, LAMBDA, CLIP = 0.99, 0.95, 0.2  # table B.1
 ENTROPY_WEIGHT_COLD = 0.001  # with samples that no known model has met; otherwise 0
 VALUE_WEIGHT = 0.5  # of the critic's loss
@@ -171,30 +171,18 @@ def compute_loss(
     return VALUE_WEIGHT * error - gain - entropy_weight * entropy
 
 
-def make_optimiser() -> optax.GradientTransformation:
-    """Returns Adam with clipped gradients."""
-    return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), optax.adam(LEARNING_RATE))
-
-
 @make_once
 def make_update_program(frozen: bool, entropy_weight: float) -> Callable[..., Tree]:
-    """Returns the program that takes (parameters, state of the optimiser), descriptions and batches
-    of steps, [batches, b, …], and returns the first of these after one update for each batch.
+    """Returns the program that takes (parameters, state of the optimiser), batches of steps,
+    [batches, b, …], and descriptions, and returns the first of these after an update on each batch.
     """
-    network, transform = ActorCritic(frozen), make_optimiser().update
-
-    def update(training: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
-        def step(training: Tree, batch: tuple) -> tuple[Tree, None]:
-            parameters, moments = training
-            gradient = jax.grad(
-                lambda inner: compute_loss(network, inner, descriptions, batch, entropy_weight)
-            )(parameters)
-            changes, moments = transform(gradient, moments, parameters)
-            return (optax.apply_updates(parameters, changes), moments), None
-
-        return jax.lax.scan(step, training, batches)[0]
-
-    return update
+    network = ActorCritic(frozen)
+    return make_steps(
+        lambda parameters, batch, descriptions: compute_loss(
+            network, parameters, descriptions, batch, entropy_weight
+        ),
+        make_optimiser(**OPTIMISER).update,
+    )
 
 
 @make_once
@@ -331,14 +319,14 @@ def train(
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
-    start = parameters, jax.jit(make_optimiser().init)(parameters)
+    start = begin(make_optimiser(**OPTIMISER), parameters)
     act, update = (
         ctx.jit(make_acting_program(cold)),
         ctx.jit(make_update_program(cold, entropy_weight)),
     )
     number = random.integers(2**63)
 
-    def advance(training: Tree, part: int) -> Tree:
+    def advance(training: Tree, part: int, _: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
         steps, columns = play_episodes(
@@ -351,11 +339,11 @@ def train(
             [order[: BATCHES * size].reshape(BATCHES, size) for order in orders]
         )
         return update(
-            training, descriptions[columns], jax.tree.map(lambda leaf: leaf[chosen], steps)
+            training, jax.tree.map(lambda leaf: leaf[chosen], steps), descriptions[columns]
         )
 
     def make_name() -> str:
         about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))
         return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
-    return fits.train(ctx, make_name, start, ITERATIONS, advance)[0]
+    return train_in_parts(ctx, make_name, start, ITERATIONS, advance)[0]

@@ -1,0 +1,1 @@
+"""Training by gradients: the loop over steps, the update of a step, and the optimisers."""
