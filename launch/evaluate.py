@@ -28,16 +28,21 @@ def _list_methods(bounds: bool = False) -> str:
     """
     from nevis_stream.dynamic_evaluation import methods
 
+    usable = methods.list_methods()
     parts: dict[str, Mapping[str, Any]] = {
-        "Methods": methods.METHODS,
-        "Or POLICY+PREDICTOR, with one of these policies": methods.POLICIES,
-        "and one of these predictors": methods.PREDICTORS,
+        "Methods": usable,
+        "Or POLICY+PREDICTOR, with one of these policies": methods.list_usable(methods.POLICIES),
+        "and one of these predictors": methods.list_usable(methods.PREDICTORS),
     }
     if bounds:
-        parts["Bounds, which look at every cell regardless of the budget"] = methods.BOUNDS
+        parts["Bounds, which look at every cell regardless of the budget"] = {
+            name: each
+            for name, each in methods.list_methods(bounds=True).items()
+            if name not in usable
+        }
     return "".join(
-        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in named.items())
-        for title, named in parts.items()
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in part.items())
+        for title, part in parts.items()
     )
 
 

@@ -1,4 +1,5 @@
-"""What packages offer by name, through entry points: learners and functions of features.
+"""What packages offer by name, through entry points: learners, functions of features, policies,
+predictors and methods of dynamic evaluation.
 
 A package says in its pyproject.toml what it offers, this one too:
 
@@ -9,29 +10,73 @@ A package says in its pyproject.toml what it offers, this one too:
     my_learners = "my_package.learners:TABLE"
 
 So nevis_stream imports nothing that stands above it. A learner's entry is a function like
-`learner.Configure`, one of `learner_tables` a mapping from names to such functions; an entry
-of features takes images, uint8[n, side, side, channels], and a seed, and returns float32[n, d]
-whose mean square is about 1.
+`learner.Configure`; an entry of features takes images, uint8[n, side, side, channels], and a seed,
+and returns float32[n, d] whose mean square is about 1; one of policies or predictors is an instance
+of `policy.Policy` or `method.ScorePredictor`, one of methods a
+`methods.Pair`.
+An entry of `KIND_tables` is a mapping from names to such entries.
 """
 
-from importlib.metadata import EntryPoint, entry_points
+import functools
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 from nevis_stream.errors import BadInput, unknown
 
 LEARNERS = "nevis_stream.learners"
 FEATURES = "nevis_stream.features"
-_TABLES = {LEARNERS: "nevis_stream.learner_tables", FEATURES: ""}
+POLICIES = "nevis_stream.policies"
+PREDICTORS = "nevis_stream.predictors"
+METHODS = "nevis_stream.methods"
+_KINDS = {
+    LEARNERS: "learner",
+    FEATURES: "feature",
+    POLICIES: "policy",
+    PREDICTORS: "predictor",
+    METHODS: "method",
+}
+
+
+@functools.cache
+def entry_points(group: str) -> EntryPoints:
+    """Returns what installed packages offer in a group, which is looked up once."""
+    return importlib.metadata.entry_points(group=group)
+
+
+class Offers(Mapping[str, Any]):
+    """A table of this package, followed by what installed packages offer in a group.
+
+    Attributes:
+      own: the table. What is in it is found without a look at installed packages.
+    """
+
+    def __init__(self, group: str, own: Mapping[str, Any]):
+        self.group, self.own = group, own
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.own:
+            return self.own[name]
+        if name not in list_offered(self.group):
+            raise KeyError(name)
+        return load(self.group, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self.own, *list_offered(self.group)]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def list_offered(group: str) -> list[str]:
-    """Returns the names of a group, LEARNERS or FEATURES, in the order in which they are listed.
+    """Returns the names of a group, such as LEARNERS, in the order in which they are listed.
 
     Raises:
       BadInput: a table of names cannot be imported.
     """
     names = [entry.name for entry in entry_points(group=group)]
-    for entry in entry_points(group=_TABLES[group]):
+    for entry in _find_tables(group):
         names += _import(entry)
     return list(dict.fromkeys(names))
 
@@ -40,16 +85,16 @@ def load(group: str, name: str) -> Any:
     """Imports what an installed package offers.
 
     Args:
-      group: LEARNERS or FEATURES.
+      group: such as LEARNERS.
       name: of the entry, or in a table.
 
     Raises:
       BadInput: no package offers this name, several do, or it cannot be imported.
     """
-    kind = group.removeprefix("nevis_stream.").removesuffix("s")
-    offers = {entry.value: _import(entry) for entry in entry_points(group=group, name=name)}
+    kind = _KINDS[group]
+    offers = {e.value: _import(e) for e in entry_points(group=group) if e.name == name}
     broken = []
-    for entry in entry_points(group=_TABLES[group]):
+    for entry in _find_tables(group):
         try:
             table = _import(entry)
         except BadInput as error:  # of another package, as far as is known
@@ -68,6 +113,10 @@ def load(group: str, name: str) -> Any:
         raise BadInput(f"{kind} {name!r}: offered by several packages: {', '.join(offers)}.")
     (offer,) = offers.values()
     return offer
+
+
+def _find_tables(group: str) -> EntryPoints:
+    return entry_points(group=f"nevis_stream.{_KINDS[group]}_tables")
 
 
 def _import(entry: EntryPoint) -> Any:

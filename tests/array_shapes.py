@@ -10,7 +10,7 @@ import numpy as np
 
 from nevis_stream import array_types
 
-PACKAGES = ("active_testing", "dynamic_evaluation", "estimation")
+PACKAGES = ("active_testing", "dynamic_evaluation", "estimation", "experiments.methods")
 WANTED = "NEVIS_STREAM_CHECK_SHAPES"
 
 

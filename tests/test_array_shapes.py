@@ -17,7 +17,10 @@ QUICK = (
     "dynamic_evaluation/test_known_models.py",
     "dynamic_evaluation/test_linear_gaussian.py",
 )
-EVERY = (*array_shapes.PACKAGES, "test_array_shapes.py::test_a_wrong_shape_is_found")
+EVERY = (
+    *("active_testing", "dynamic_evaluation", "estimation"),
+    "test_array_shapes.py::test_a_wrong_shape_is_found",
+)
 
 
 def check(paths, *options):

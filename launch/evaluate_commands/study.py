@@ -302,7 +302,7 @@ def _run(
 
 def _show(frame: pd.DataFrame, title: str) -> None:
     names = dict.fromkeys(name.split(" on ")[0] for name in frame["method"])
-    bounds = ", ".join(name for name in names if methods.is_bound(name))
+    bounds = ", ".join(name for name in names if methods.get(name).is_bound)
     caption = f"{bounds}: a bound, computed from every value of the new models" if bounds else None
     table = Table(title=title, caption=caption)
     table.add_column("method")

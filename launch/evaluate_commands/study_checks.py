@@ -135,7 +135,7 @@ def check_score_methods(names: Sequence[str], matrices: Sequence[StudiedMatrix])
     refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
     scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]
     if refused and scored:
-        every = methods.METHODS.items()
+        every = methods.list_methods().items()
         valid = [name for name, method in every if method.takes_scores]
         predictors = [name for name, each in methods.PREDICTORS.items() if each.takes_scores]
         raise BadInput(

@@ -95,6 +95,7 @@ class ScorePredictor(ABC):
       gives: the quantities, of `response.QUANTITIES`, that its posterior gives to policies.
       holds_for: for whom its own intervals hold; cross-validated ones hold for models like the
         known ones.
+      is_bound: whether it needs the answers of every cell; for studies only.
     """
 
     about = ""
@@ -103,6 +104,7 @@ class ScorePredictor(ABC):
     takes_all = False
     gives: frozenset[str] = frozenset()
     holds_for = LIKE_KNOWN
+    is_bound = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -194,6 +196,11 @@ class Method:
     def out_of_core(self) -> bool:
         """Whether known models are read from a cache piece by piece."""
         return self.policy.out_of_core and self.predictor.out_of_core
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it looks at every cell regardless of the budget; for studies only."""
+        return self.policy.is_bound or self.predictor.is_bound
 
     @property
     def takes_scores(self) -> bool:

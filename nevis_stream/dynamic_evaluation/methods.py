@@ -1,4 +1,5 @@
-"""Policies, predictors and methods by name: a new one is an entry of a table here.
+"""Policies, predictors and methods by name: a new one is an entry of a table here, or of another
+package (see `nevis_stream.extensions`).
 
 A method is a pair of a policy and a predictor; any pair without a name is POLICY+PREDICTOR. The
 line for people of a policy or predictor is its attribute `about`.
@@ -7,19 +8,11 @@ line for people of a policy or predictor is its attribute `about`.
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from nevis_stream.dynamic_evaluation.bounds import (
-    Everything,
-    OracleAccuracyPrefix,
-    PublishedPolicy,
-    PublishedPredictor,
-    SingleOrderFloor,
-)
+from nevis_stream import extensions
 from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
-from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProcess
-from nevis_stream.dynamic_evaluation.policies import anchors, sequential
-from nevis_stream.dynamic_evaluation.policies.anchors import Clusters, Combinatorial, SparseAnchors
-from nevis_stream.dynamic_evaluation.policies.reinforcement import Reinforcement
+from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
 from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
 from nevis_stream.dynamic_evaluation.policy import (
@@ -29,7 +22,6 @@ from nevis_stream.dynamic_evaluation.policy import (
     Strata,
     Uniform,
 )
-from nevis_stream.dynamic_evaluation.predictors.anchor_weights import AnchorWeights
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import (
@@ -40,27 +32,14 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import (
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean, Stratified
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
-from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.extensions import Offers
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL
 
-POLICIES: Mapping[str, Policy] = {
-    "clusters_features": Clusters(
-        anchors.describe_by_features,
-        "one sample from each of K clusters; samples are clustered by their features",
-    ),
-    "clusters_items": Clusters(
-        anchors.describe_by_items,
-        "one sample from each of K clusters; samples are clustered by item response parameters",
-    ),
-    "clusters_values": Clusters(
-        anchors.describe_by_values,
-        "one sample from each of K clusters; samples are clustered by the known models' values",
-    ),
-    "combinatorial": Combinatorial(),
+_OWN_POLICIES: Mapping[str, Policy] = {
     "datasets": Datasets(),
     "error": Adaptive(
         "error", factors=6, about="half a uniform grid, then the samples that prevent most errors"
@@ -92,7 +71,6 @@ POLICIES: Mapping[str, Policy] = {
         "reduction",
         "one after the other the samples that reduce the variance of the mean most",
     ),
-    "published": PublishedPolicy(),
     "quadrature": Quadrature(
         1.0, "the samples that reduce the variance of the mean most, fixed beforehand"
     ),
@@ -101,13 +79,6 @@ POLICIES: Mapping[str, Policy] = {
     ),
     "random": Random(),
     "random_shared": Random(shared=True),
-    "reinforcement": Reinforcement(
-        True, "proximal policy optimisation on the known models, rewarded for smaller errors"
-    ),
-    "reinforcement_terminal": Reinforcement(
-        False, "as reinforcement, but rewarded at the end of an episode alone"
-    ),
-    "sparse_anchors": SparseAnchors(),
     "staged_strata": StagedStrata(),
     "strata": Strata(),
     "uncertainty": Sequential(
@@ -118,8 +89,7 @@ POLICIES: Mapping[str, Policy] = {
     "uniform": Uniform(),
 }
 
-PREDICTORS: Mapping[str, ScorePredictor] = {
-    "anchor_weights": AnchorWeights(),
+_OWN_PREDICTORS: Mapping[str, ScorePredictor] = {
     "combination": Combination(),
     "gp_irt": GeneralizedItemResponse(),
     "irt_1pl": ItemResponse("one-parameter item response model", common=True),
@@ -129,109 +99,98 @@ PREDICTORS: Mapping[str, ScorePredictor] = {
     "linear_gaussian": LinearGaussian(),
     "mean": Mean(),
     "model_assisted": ModelAssisted(),
-    "nearest": Nearest(),
-    "neural_process": NeuralProcess(),
-    "published": PublishedPredictor(),
     "sort_and_search": SortAndSearch(),
     "sort_and_search_recursive": SortAndSearch("recursive"),
     "stratified": Stratified(),
 }
 
-# They look at every cell regardless of the budget: bounds, for studies only.
-_BOUND_POLICIES: Mapping[str, Policy] = {"everything": Everything()}
-_BOUND_PREDICTORS: Mapping[str, ScorePredictor] = {
-    "oracle_accuracy_prefix": OracleAccuracyPrefix(),
-    "single_order_floor": SingleOrderFloor(),
-}
 
-# By name: the pair, and a line for people (`Method.about`).
-PAIRS = {
-    "sort_and_search": (
+class Pair(NamedTuple):
+    """A method that has a name of its own.
+
+    Attributes:
+      text: POLICY+PREDICTOR.
+      about: a line for people (`Method.about`).
+      has_interval: whether it may have an interval from cross-validation on the known models.
+    """
+
+    text: str
+    about: str
+    has_interval: bool = True
+
+
+_OWN_PAIRS = {
+    "sort_and_search": Pair(
         "uniform+sort_and_search",
         "a uniform grid on one order, the best threshold",
     ),
-    "sort_and_search_random": (
+    "sort_and_search_random": Pair(
         "random+sort_and_search",
         "random samples on one order, the best threshold",
     ),
-    "sort_and_search_recursive": (
+    "sort_and_search_recursive": Pair(
         "uniform+sort_and_search_recursive",
         "a uniform grid on the order by recursive sum, the best threshold",
     ),
-    "copy_nearest": ("random_shared+nearest", "the values of the known model that agrees best"),
-    "random_mean": ("random+mean", "the mean of random samples; needs no known models"),
-    "stratified_mean": ("strata+stratified", "the mean of one random sample per stratum"),
-    "model_assisted": (
+    "random_mean": Pair("random+mean", "the mean of random samples; needs no known models"),
+    "stratified_mean": Pair("strata+stratified", "the mean of one random sample per stratum"),
+    "model_assisted": Pair(
         "staged_strata+model_assisted",
         "for any new model: random samples per stratum, corrected predictions; unbiased",
     ),
-    "irt_1pl": ("uniform+irt_1pl", "one-parameter item response model"),
-    "irt_2pl": ("uniform+irt_2pl", "two-parameter item response model"),
-    "irt_2pl_adaptive": (
+    "irt_1pl": Pair("uniform+irt_1pl", "one-parameter item response model"),
+    "irt_2pl": Pair("uniform+irt_2pl", "two-parameter item response model"),
+    "irt_2pl_adaptive": Pair(
         "information+irt_2pl",
         "two-parameter item response model; half of the samples by Fisher information",
     ),
-    "irt_multidimensional": ("uniform+irt_multidimensional", "item response model of six factors"),
-    "irt_multidimensional_adaptive": (
+    "irt_multidimensional": Pair(
+        "uniform+irt_multidimensional", "item response model of six factors"
+    ),
+    "irt_multidimensional_adaptive": Pair(
         "error+irt_multidimensional",
         "item response model of six factors; half of the samples where they prevent the most"
         " errors",
     ),
-    "anchor_points": (
-        "clusters_values+mean",
-        "tinyBenchmarks: one sample from each cluster by the known models' values, weighted",
-    ),
-    "gp_irt": (
-        "clusters_items+gp_irt",
-        "tinyBenchmarks: one sample from each cluster by item response parameters; their weighted"
-        " mean averaged with the item response model's",
-    ),
-    "fluid_benchmarking": (
+    "fluid_benchmarking": Pair(
         "fisher+irt_2pl",
         "Fluid Benchmarking: adaptive testing by Fisher information",
     ),
-    "atlas": (
+    "atlas": Pair(
         "fisher_random+irt_2pl",
         "ATLAS: adaptive testing, drawn from the five samples with the most Fisher information",
     ),
-    "sparse_eval": (
-        "sparse_anchors+anchor_weights",
-        "SparseEval: optimised anchors and linear weights of them",
-    ),
-    "linear_gaussian": (
+    "linear_gaussian": Pair(
         "quadrature_local+linear_gaussian",
         "linear-Gaussian model; Bayesian quadrature chooses the samples, half of them per model",
     ),
-    "adaptive_testing": (
+    "adaptive_testing": Pair(
         "fisher+irt_gaussian",
         "adaptive testing by Fisher information; two-parameter and linear-Gaussian model",
     ),
-    "quadrature": (
+    "quadrature": Pair(
         "quadrature_local+combination",
         "the predictors of `recommended`; Bayesian quadrature chooses the samples",
     ),
-    "recommended": (
+    "recommended": Pair(
         "error+combination",
         "six predictors, weighted by cross-validation; adaptive samples",
     ),
-    "published": ("published+published", "the rule of the published script, with its defects"),
-    "single_order_floor": (
-        "everything+single_order_floor",
-        "the best threshold, chosen with all answers known (a bound)",
-    ),
-    "oracle_accuracy_prefix": (
-        "everything+oracle_accuracy_prefix",
-        "the true number of correct answers, in the unsorted order (a bound)",
-    ),
 }
-# for studies only
-WITHOUT_INTERVALS = ("published", "single_order_floor", "oracle_accuracy_prefix")
+POLICIES: Mapping[str, Policy] = Offers(extensions.POLICIES, _OWN_POLICIES)
+PREDICTORS: Mapping[str, ScorePredictor] = Offers(extensions.PREDICTORS, _OWN_PREDICTORS)
+PAIRS: Mapping[str, Pair] = Offers(extensions.METHODS, _OWN_PAIRS)
 
 _FOR_SCORES = tuple(
     name
-    for name, (text, _) in PAIRS.items()
-    if (predictor := PREDICTORS.get(text.split("+")[1])) and predictor.takes_scores
+    for name, pair in _OWN_PAIRS.items()
+    if (predictor := _OWN_PREDICTORS.get(pair.text.split("+")[1])) and predictor.takes_scores
 )
+
+
+def list_usable(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entries that are no bounds, such as those of POLICIES."""
+    return {name: each for name, each in table.items() if not each.is_bound}
 
 
 @functools.cache
@@ -247,15 +206,10 @@ def make_pair(text: str) -> Method:
     names = text.split("+")
     if len(names) != 2:
         raise BadInput(f"{text!r}: a pair is POLICY+PREDICTOR, for example uniform+irt_2pl.")
-    policies = {**POLICIES, **_BOUND_POLICIES}
-    predictors = {**PREDICTORS, **_BOUND_PREDICTORS}
-    for kind, name, every, valid in (
-        ("policy", names[0], policies, POLICIES),
-        ("predictor", names[1], predictors, PREDICTORS),
-    ):
-        if name not in every:
-            raise BadInput(f"{text}: {unknown(kind, name, valid)}")
-    policy, predictor = policies[names[0]], predictors[names[1]]
+    for kind, name, table in (("policy", names[0], POLICIES), ("predictor", names[1], PREDICTORS)):
+        if name not in table:
+            raise BadInput(f"{text}: {unknown(kind, name, list_usable(table))}")
+    policy, predictor = POLICIES[names[0]], PREDICTORS[names[1]]
     if missing := sorted(policy.needs - predictor.gives):
         valid = [each for each, other in PREDICTORS.items() if policy.needs <= other.gives]
         lacking = " and ".join(QUANTITIES[name] for name in missing)
@@ -280,26 +234,22 @@ def choose_stratified(known: Matrix) -> Method:
     """Returns the method that estimates by the mean of one sample per stratum, for outcomes or for
     scores, whichever the known models have.
     """
-    return make_pair("strata+mean") if known.scores else METHODS["stratified_mean"]
+    return make_pair("strata+mean") if known.scores else get("stratified_mean")
 
 
+@functools.cache
 def _make_named(name: str) -> Method:
-    text, about = PAIRS[name]
+    text, about, has_interval = PAIRS[name]
     method = make_pair(text)
-    cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
+    cross_validated = method.cross_validated and has_interval
     return dataclasses.replace(method, name=name, about=about, cross_validated=cross_validated)
 
 
-def is_bound(name: str) -> bool:
-    """Returns whether the method of this name looks at every cell, regardless of the budget."""
-    text = PAIRS[name][0] if name in PAIRS else name
-    return not set(text.split("+")).isdisjoint({*_BOUND_POLICIES, *_BOUND_PREDICTORS})
-
-
-METHODS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS if not is_bound(name)}
-"""The methods that have a name of their own."""
-BOUNDS: Mapping[str, Method] = {name: _make_named(name) for name in PAIRS if is_bound(name)}
-"""The bounds that have a name of their own, for studies only."""
+@functools.cache
+def list_methods(bounds: bool = False) -> Mapping[str, Method]:
+    """Returns the methods that have a name of their own; with `bounds`, those that are one too."""
+    named = {name: _make_named(name) for name in PAIRS}
+    return named if bounds else list_usable(named)
 
 
 def get(name: str) -> Method:
@@ -315,10 +265,11 @@ def get(name: str) -> Method:
     if "+" in name:
         return make_pair(name)
     if name not in PAIRS:
-        more = ", ".join([DEFAULT, *BOUNDS])
+        valid = list_methods()
+        more = ", ".join([DEFAULT, *(each for each in PAIRS if each not in valid)])
         hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {more}."
-        raise BadInput(unknown("method", name, METHODS) + hint)
-    return METHODS[name] if name in METHODS else BOUNDS[name]
+        raise BadInput(unknown("method", name, valid) + hint)
+    return _make_named(name)
 
 
 DEFAULT = "default"
@@ -385,7 +336,7 @@ def count_affordable(name: str, known: Matrix) -> int:
     policy, prices = get_within_budget(name).choose_for_known(known).policy, known.facts.prices
     assert prices is not None
     if not policy.takes_prices:
-        valid = [each for each, method in METHODS.items() if method.policy.takes_prices]
+        valid = [each for each, method in list_methods().items() if method.policy.takes_prices]
         pairs = [each for each, other in POLICIES.items() if other.takes_prices]
         raise BadInput(
             f"method {name!r} chooses samples regardless of their price. For a budget in"
@@ -404,9 +355,9 @@ def get_within_budget(name: str) -> Method:
     if name == DEFAULT:
         raise BadInput("the default is the method that is chosen without --method.")
     method = get(name)
-    if is_bound(name):
+    if get(name.removeprefix(GUARDED)).is_bound:
         raise BadInput(
             f"method {name!r} looks at every cell regardless of the budget: it is a bound, for"
-            f" studies only. Valid: {', '.join(METHODS)}; or a pair, POLICY+PREDICTOR."
+            f" studies only. Valid: {', '.join(list_methods())}; or a pair, POLICY+PREDICTOR."
         )
     return method

@@ -105,6 +105,7 @@ class Policy(ABC):
       takes_prices: whether samples may differ in price.
       needs: the quantities, of `response.QUANTITIES`, that a predictor must give; others may be
         used if the predictor gives them.
+      is_bound: whether it looks at every cell regardless of the budget; for studies only.
     """
 
     about = ""
@@ -114,6 +115,7 @@ class Policy(ABC):
     drawn = False
     takes_prices = False
     needs: frozenset[str] = frozenset()
+    is_bound = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

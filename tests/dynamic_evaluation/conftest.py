@@ -2,8 +2,8 @@
 
 import pytest
 
-from nevis_stream.dynamic_evaluation.neural_process import network as training
-from nevis_stream.dynamic_evaluation.policies import reinforcement_training as reinforcement
+from nevis_stream.experiments.methods import reinforcement_training as reinforcement
+from nevis_stream.experiments.methods.neural_process import network as training
 
 SHORT = {"STEPS": training.STEPS_TOGETHER, "TASKS": 4, "ASKED": 32, "PREDICTED": 32}
 

@@ -21,7 +21,7 @@ from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks, one_order
 
-OUT_OF_CORE = [name for name, method in methods.METHODS.items() if method.out_of_core]
+OUT_OF_CORE = [name for name, method in methods.list_methods().items() if method.out_of_core]
 
 
 def cached(path, outcomes):

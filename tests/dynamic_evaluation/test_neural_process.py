@@ -12,17 +12,17 @@ import pytest
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.neural_process import network as training
-from nevis_stream.dynamic_evaluation.neural_process import prediction
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import (
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.methods.neural_process import network as training
+from nevis_stream.experiments.methods.neural_process import prediction
+from nevis_stream.experiments.methods.neural_process.descriptions import (
     Sizes,
     choose_sizes,
     describe,
 )
-from nevis_stream.dynamic_evaluation.neural_process.network import (
+from nevis_stream.experiments.methods.neural_process.network import (
     NeuralProcessNetwork,
 )
-from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
@@ -231,7 +231,7 @@ import jax
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.neural_process import network as training
+from nevis_stream.experiments.methods.neural_process import network as training
 from nevis_stream.storage import checkpoint
 from nevis_stream.training import loop
 from tests.dynamic_evaluation.conftest import SHORT

@@ -22,15 +22,12 @@ KNOWN, NEW = ArrayMatrix(MATRIX[:28], facts=FACTS), MATRIX[28:]
 QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "anchor_weights")
 FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
 TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
-SEEING = [name for name, policy in methods.POLICIES.items() if policy.needs]
+POLICIES, PREDICTORS = map(methods.list_usable, (methods.POLICIES, methods.PREDICTORS))
+SEEING = [name for name, policy in POLICIES.items() if policy.needs]
 PAIRS = sorted(
-    {
-        f"{policy}+{predictor}"
-        for policy in set(methods.POLICIES) - set(SEEING)
-        for predictor in QUICK
-    }
+    {f"{policy}+{predictor}" for policy in set(POLICIES) - set(SEEING) for predictor in QUICK}
     | {f"{policy}+irt_2pl" for policy in SEEING}
-    | {f"strata+{predictor}" for predictor in methods.PREDICTORS}
+    | {f"strata+{predictor}" for predictor in PREDICTORS}
     - {"strata+model_assisted"}  # needs draws of another kind
     | {"staged_strata+model_assisted"}
 )

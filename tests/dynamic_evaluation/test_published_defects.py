@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, sorting
-from nevis_stream.dynamic_evaluation.bounds import choose_points, find_last_indices
 from nevis_stream.dynamic_evaluation.sorting import sort
+from nevis_stream.experiments.methods.bounds import choose_points, find_last_indices
 from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order

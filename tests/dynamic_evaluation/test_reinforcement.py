@@ -8,14 +8,14 @@ from scipy.special import softmax
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
-from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
+from nevis_stream.dynamic_evaluation.policy import Plan
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.experiments.methods import reinforcement_training as training
+from nevis_stream.experiments.methods.reinforcement_training import (
     NEVER,
     ActorCritic,
     State,
 )
-from nevis_stream.dynamic_evaluation.policy import Plan
-from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.training import loop

@@ -28,7 +28,7 @@ def scores(models=34, seed=0):
 MATRIX = scores()
 KNOWN, NEW = MATRIX[:28].copy(), MATRIX[28:]
 KNOWN[np.random.default_rng(1).random(KNOWN.shape) < 0.1] = np.nan
-TAKING = [name for name, method in methods.METHODS.items() if method.takes_scores]
+TAKING = [name for name, method in methods.list_methods().items() if method.takes_scores]
 CROSSED = [
     f"{policy}+{predictor}"
     for policy in ("uniform", "random", "strata", "error")
@@ -55,7 +55,7 @@ def test_item_response_of_scores_predicts_cells_better_than_the_mean():
     assert wrong["uniform+irt_2pl"] < 0.7 * wrong["uniform+mean"]
 
 
-@pytest.mark.parametrize("name", sorted(set(methods.METHODS) - set(TAKING)))
+@pytest.mark.parametrize("name", sorted(set(methods.list_methods()) - set(TAKING)))
 def test_methods_of_outcomes_refuse_scores_and_name_those_that_take_them(name):
     with pytest.raises(
         BadInput, match="takes outcomes .* that take scores: .*random_mean.*irt_2pl"

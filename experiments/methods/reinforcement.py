@@ -4,10 +4,10 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.experiments.methods.neural_process.descriptions import describe
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
@@ -32,7 +32,7 @@ class Reinforcement(Policy):
     def fit(self, known: Matrix, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Trains the policy."""
         # here, and below: Flax and Optax take a third of a second that other methods do not need
-        from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
+        from nevis_stream.experiments.methods import reinforcement_training as training
 
         cold = not known.column_sums()[1].all()
         descriptions = posterior.representations if cold else None
@@ -48,7 +48,7 @@ class Reinforcement(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
-        from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
+        from nevis_stream.experiments.methods import reinforcement_training as training
 
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)

@@ -24,7 +24,7 @@ from flax import linen as nn
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions, Sizes
+from nevis_stream.experiments.methods.neural_process.descriptions import Descriptions, Sizes
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.training.descent import begin, make_optimiser, make_steps

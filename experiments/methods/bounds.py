@@ -27,7 +27,7 @@ class Everything(Policy):
     """Asks all samples."""
 
     about = "every sample, regardless of the budget (for bounds)"
-    representative = drawn = True
+    representative = drawn = is_bound = True
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns every cell."""
@@ -41,6 +41,7 @@ class SingleOrderFloor(SortAndSearch):
     """The smallest error of any threshold on the order by sum, chosen with every sample seen."""
 
     takes_all = False  # every sample is asked
+    is_bound = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ class OracleAccuracyPrefix(ScorePredictor):
     """
 
     about = "the true number of ones at the front (a bound)"
-    out_of_core = True
+    out_of_core = is_bound = True
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute

@@ -14,16 +14,16 @@ from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import (
-    Sizes,
-    choose_sizes,
-    describe,
-)
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
     PaddedAnswers,
     ResponsePosterior,
     compute_normal_information,
+)
+from nevis_stream.experiments.methods.neural_process.descriptions import (
+    Sizes,
+    choose_sizes,
+    describe,
 )
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses
@@ -74,7 +74,7 @@ def make_prediction_program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], 
     `Quantities`.
     """
     # here, and below: Flax and Optax take a third of a second that other methods do not need
-    from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
+    from nevis_stream.experiments.methods.neural_process.network import NeuralProcessNetwork
 
     network = NeuralProcessNetwork(sizes)
 
@@ -116,7 +116,7 @@ def make_prediction_program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], 
 @make_once
 def make_representation_program(sizes: Sizes) -> Callable[..., jax.Array]:
     """Returns the program that takes parameters and descriptions, and returns representations."""
-    from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
+    from nevis_stream.experiments.methods.neural_process.network import NeuralProcessNetwork
 
     return functools.partial(NeuralProcessNetwork(sizes).apply, method=NeuralProcessNetwork.samples)
 
@@ -213,7 +213,7 @@ class NeuralProcess(ScorePredictor):
 
     def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Describes the samples and trains the network."""
-        from nevis_stream.dynamic_evaluation.neural_process import network as training
+        from nevis_stream.experiments.methods.neural_process import network as training
 
         shape = choose_sizes(known.shape[0])
         samples = describe(known, key, ctx)

@@ -32,9 +32,9 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import draw_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.predictors import anchor_weights
 from nevis_stream.dynamic_evaluation.response import Items, ResponsePosterior
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.methods import anchor_weights
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import (

@@ -25,9 +25,9 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation import known_models
 from nevis_stream.dynamic_evaluation.known_models import digest
-from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, SetLayer
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.experiments.methods.neural_process.network import DIMENSION, SetLayer
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import make_numpy_generator
