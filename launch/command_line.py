@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 from absl.flags import FlagHolder, FlagValues
 
+from nevis_stream import extensions
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.errors import BadInput, look_up, unknown
 from nevis_stream.launch import entry
@@ -274,7 +275,7 @@ def make_subcommand(
     what others need.
 
     Args:
-      package: the folder of the command's modules, for example "label_commands".
+      package: of the command's modules, for example "launch.label_commands".
       function: MODULE.FUNCTION.
       name, summary: as of `Subcommand`.
       example, *others: its examples.
@@ -284,10 +285,17 @@ def make_subcommand(
 
     def main(words: Sequence[str]) -> None:
         module, _, called = function.partition(".")
-        imported = import_module(f"nevis_stream.launch.{package}.{module}")
+        imported = import_module(f"nevis_stream.{package}.{module}")
         getattr(imported, called)(words, values)
 
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
+
+
+def find_offered(command: str) -> tuple[Subcommand, ...]:
+    """Returns the subcommands of a command that installed packages offer (`extensions`)."""
+    if command not in extensions.list_offered(extensions.COMMANDS):
+        return ()
+    return tuple(extensions.load(extensions.COMMANDS, command))
 
 
 def define(make: Callable, subcommands: Sequence[Subcommand], *words, **options) -> None:
@@ -343,12 +351,13 @@ def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
             explain(error)
             raise
         return
+    absence = extensions.explain_absence(extensions.COMMANDS)  # of research
     if entry.asks_for_help(words):
-        width = max(map(len, subcommands))
+        width = max(map(len, subcommands), default=0)
         rows = "\n".join(f"  {name:{width}}  {each.summary}" for name, each in subcommands.items())
         entry.show_help(
             f"{about.strip()}\n\nUsage: {command} SUBCOMMAND [flags]\n\nSubcommands:\n{rows}\n\n"
-            f"Flags and examples of each: {command} SUBCOMMAND --help\n"
+            f"Flags and examples of each: {command} SUBCOMMAND --help\n{absence}"
         )
     if not words:
         problem = f"name a subcommand: {', '.join(subcommands)}."
@@ -356,7 +365,7 @@ def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
         problem = f"{words[0]}: flags come after the subcommand ({', '.join(subcommands)})."
     else:
         problem = unknown("subcommand", words[0], subcommands)
-    entry.fail(f"{problem}\nSee: {command} --help")
+    entry.fail(f"{problem}{absence}\nSee: {command} --help")
 
 
 _WITHOUT_TERMINAL = 180  # columns; enough for every table

@@ -10,10 +10,9 @@ from typing import Any
 import ml_collections
 from absl import flags
 
-from nevis_stream import user_code
+from nevis_stream import extensions, user_code
 from nevis_stream.configs import run_config
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments import studies
 from nevis_stream.launch import entry
 from nevis_stream.learners import Field, find_config_class
 from nevis_stream.learners.table import TABLE
@@ -119,8 +118,8 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
         return _load(path, argument)
     # as files, studies were experiments/studies/NAME.py
     study = path.removeprefix("experiments/").removeprefix("studies/").removesuffix(".py")
-    if study in studies.STUDIES:
-        return studies.STUDIES[study].config()
+    if study in extensions.list_offered(extensions.CONFIGS):
+        return extensions.load(extensions.CONFIGS, study)()
     if path.endswith(".py"):
         raise BadInput(f"--config={source}: {explain_absence(path)}. You can also {_choices()}.")
     if argument and "/" not in path:
@@ -130,7 +129,7 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
         )
     raise BadInput(
         f"--config={source}: {unknown('config', source, TABLE)} A config file (PATH.py) is valid"
-        " too."
+        f" too.{extensions.explain_absence(extensions.CONFIGS)}"
     )
 
 
@@ -191,7 +190,7 @@ def format_help() -> str:
     rows = "\n".join(f"  {name:{width}}  {row.meaning}" for name, row in TABLE.items())
     return (
         f"\nNames for --config:\n{rows}\nStudies, whose commands are in docs/studies.md:"
-        f" {', '.join(f'studies/{name}' for name in studies.STUDIES)}\n"
+        f" {', '.join(f'studies/{name}' for name in extensions.list_offered(extensions.CONFIGS))}\n"
         f"Keys of {learner} (for another learner: --config=NAME --help), each with its type,"
         f" default, and range or choices:\n{keys}\n"
     )

@@ -8,45 +8,17 @@ shows the results.
 """
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from nevis_stream.errors import NevisStreamError
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import make_subcommand, start
-from nevis_stream.launch.evaluate_commands.flags import define_flags
+from nevis_stream.launch.command_line import find_offered, make_subcommand, start
+from nevis_stream.launch.evaluate_commands.flags import define_flags, list_methods
 
-_subcommand = functools.partial(make_subcommand, "evaluate_commands")
-
-
-def _list_methods(bounds: bool = False) -> str:
-    """Returns the methods, policies and predictors with a line for each.
-
-    Args:
-      bounds: whether to list bounds too, which look at every cell and so cannot be used to add.
-    """
-    from nevis_stream.dynamic_evaluation import methods
-
-    usable = methods.list_methods()
-    parts: dict[str, Mapping[str, Any]] = {
-        "Methods": usable,
-        "Or POLICY+PREDICTOR, with one of these policies": methods.list_usable(methods.POLICIES),
-        "and one of these predictors": methods.list_usable(methods.PREDICTORS),
-    }
-    if bounds:
-        parts["Bounds, which look at every cell regardless of the budget"] = {
-            name: each
-            for name, each in methods.list_methods(bounds=True).items()
-            if name not in usable
-        }
-    return "".join(
-        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in part.items())
-        for title, part in parts.items()
-    )
+_subcommand = functools.partial(make_subcommand, "launch.evaluate_commands")
 
 
-SUBCOMMANDS = (
+_OWN = (
     _subcommand(
         "fill.import_all",
         "import",
@@ -135,7 +107,7 @@ SUBCOMMANDS = (
         needs=("cache", "model", "budget"),
         details="Predicts their other values and prints the estimated mean and rank with intervals,"
         " the means of each data set and class, and the cost.",
-        lists=_list_methods,
+        lists=list_methods,
     ),
     _subcommand(
         "sessions.start",
@@ -149,7 +121,7 @@ SUBCOMMANDS = (
         needs=("model", "out"),
         details="The leaderboard is a file, a folder of logs or a cache. The method is chosen and"
         " fitted now. Each model is evaluated as if it were the only one.",
-        lists=_list_methods,
+        lists=list_methods,
     ),
     _subcommand(
         "sessions.ask",
@@ -230,7 +202,7 @@ SUBCOMMANDS = (
         needs=("cache", "budget"),
         details="The fit is stored with the cache and used until the known models change. What was"
         " fitted before, or before a kill, is not fitted again.",
-        lists=_list_methods,
+        lists=list_methods,
     ),
     _subcommand(
         "add.add_samples",
@@ -240,31 +212,11 @@ SUBCOMMANDS = (
         "add-samples --splits=test --budget=2 --cache=caches/pico_digits",
         needs=("cache", "budget"),
         details="Predicts the other models' values.",
-        lists=_list_methods,
-    ),
-    _subcommand(
-        "study.measure_methods",
-        "metrics",
-        "Measures how accurate the methods are on a cache.",
-        "metrics --cache=caches/mine",
-        needs=("cache",),
-        details="Some of the cache's models are treated as new. The results are written into the"
-        " cache, where the report finds them.",
-        lists=lambda: _list_methods(bounds=True),
-    ),
-    _subcommand(
-        "study.run_study",
-        "study",
-        "Compares methods on files of models × samples, with tables and figures.",
-        "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",
-        "study a.npz --policies=strata,quadrature,fisher --predictors=mean,irt_2pl --out=crossing",
-        "study a.npz --model_facts=models.csv --model_split=by:date --out=by_date",
-        words="FILE ...",
-        details="Continues where it was stopped.",
-        lists=lambda: _list_methods(bounds=True),
+        lists=list_methods,
     ),
 )
-define_flags(SUBCOMMANDS)
+define_flags(_OWN)
+SUBCOMMANDS = (*_OWN, *find_offered("evaluate"))
 
 
 def _fail_at_damage(error: Exception) -> None:

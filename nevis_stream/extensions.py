@@ -1,5 +1,5 @@
-"""What packages offer by name, through entry points: learners, functions of features, policies,
-predictors and methods of dynamic evaluation.
+"""What packages offer by name, through entry points: learners, configs, functions of features,
+policies, predictors and methods of dynamic evaluation, subcommands.
 
 A package says in its pyproject.toml what it offers, this one too:
 
@@ -13,7 +13,8 @@ So nevis_stream imports nothing that stands above it. A learner's entry is a fun
 `learner.Configure`; an entry of features takes images, uint8[n, side, side, channels], and a seed,
 and returns float32[n, d] whose mean square is about 1; one of policies or predictors is an instance
 of `policy.Policy` or `method.ScorePredictor`, one of methods a
-`methods.Pair`.
+`methods.Pair`; one of configs is a function that returns a config. An entry of commands has the
+name of a command, and is a sequence of the `command_line.Subcommand`s that it gets.
 An entry of `KIND_tables` is a mapping from names to such entries.
 """
 
@@ -30,12 +31,16 @@ FEATURES = "nevis_stream.features"
 POLICIES = "nevis_stream.policies"
 PREDICTORS = "nevis_stream.predictors"
 METHODS = "nevis_stream.methods"
+CONFIGS = "nevis_stream.configs"
+COMMANDS = "nevis_stream.commands"
 _KINDS = {
     LEARNERS: "learner",
     FEATURES: "feature",
     POLICIES: "policy",
     PREDICTORS: "predictor",
     METHODS: "method",
+    CONFIGS: "config",
+    COMMANDS: "command",
 }
 
 
@@ -105,14 +110,21 @@ def load(group: str, name: str) -> Any:
     if not offers and broken:
         raise broken[0]
     if not offers:
-        hint = ""
-        if not list_offered(group):
-            hint = " Install the project again, as README says: it was not installed with them."
-        raise BadInput(unknown(kind, name, list_offered(group)) + hint)
+        raise BadInput(unknown(kind, name, list_offered(group)) + explain_absence(group))
     if len(offers) > 1:
         raise BadInput(f"{kind} {name!r}: offered by several packages: {', '.join(offers)}.")
     (offer,) = offers.values()
     return offer
+
+
+def explain_absence(group: str) -> str:
+    """Returns a sentence for a message about a missing name: "" where a group offers others."""
+    if list_offered(group):
+        return ""
+    return (
+        f" No installed package offers any {_KINDS[group]} to nevis_stream, not even this one:"
+        " install the project again, as README says."
+    )
 
 
 def _find_tables(group: str) -> EntryPoints:

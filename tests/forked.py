@@ -29,8 +29,8 @@ _LIBRARIES = (
 _PROJECT = (
     "configs.plan configs.pretraining configs.transfer launch.config_flag"
     " launch.data_commands.prepare launch.evaluate_commands.add launch.evaluate_commands.fill"
-    " launch.evaluate_commands.sessions launch.evaluate_commands.study"
-    " launch.label_commands.sessions launch.label_commands.simulate launch.job launch.run_screen"
+    " launch.evaluate_commands.sessions experiments.commands.study"
+    " launch.label_commands.sessions experiments.commands.simulate launch.job launch.run_screen"
     " learners.closed_form.frontier learners.parts.baseline report.build"
 )
 _forks.set_forkserver_preload(

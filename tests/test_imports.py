@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Folders of the checkout, which are packages of nevis_stream.
-FOLDERS = ("learners", "experiments", "launch")
-ABOVE = ("learners", "configs", "experiments", "launch")  # each may import those before it
+FOLDERS = ("learners", "launch", "experiments")
+ABOVE = ("learners", "configs", "launch", "experiments")  # each may import those before it
 BESIDE = ("tests", "benchmarks")  # may import everything; nothing imports them
 
 
@@ -215,6 +215,39 @@ def test_the_test_sees_imports_in_functions_but_no_types():
     )
     found = [node.names[0].name for node in without_types(tree) if isinstance(node, ast.Import)]
     assert found == ["b", "c"]
+
+
+def list_documented():
+    """Names of the packages that the table of CONTRIBUTING.md describes."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where things are")[2]
+    named = re.findall(r"^\| (`.*?) \|", table.partition("\n## ")[0], re.M)
+    paths = [path for row in named for path in re.findall(r"`([\w/]+?)(?:\.py|/)?`", row)]
+    names = of_nevis_stream(*(path.removeprefix("nevis_stream/") for path in paths))
+    assert {name.rpartition(".")[0] for name in MODULES if name.count(".") == 2} <= {
+        *names,
+        "nevis_stream",
+    }
+    return names
+
+
+def test_research_imports_public_names_of_documented_packages_and_nothing_imports_it():
+    documented, wrong = ("nevis_stream", *list_documented()), []
+    for module in MODULES:
+        is_research = inside(module, "nevis_stream.experiments")
+        for node in without_types(ast.parse(MODULES[module].read_text())):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            if not is_research and any(inside(name, "nevis_stream.experiments") for name in names):
+                wrong.append(f"{module} imports {', '.join(names)}: entry points find research")
+            if is_research and inside(node.module, "nevis_stream"):
+                package = ".".join(node.module.split(".")[:2])
+                wrong += [
+                    f"{module} imports {name}, which is private or not in CONTRIBUTING.md's table"
+                    for name in names
+                    if package not in documented or re.search(r"\._(?!_)", name)
+                ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_a_module_has_one_name():

@@ -25,7 +25,7 @@ from nevis_stream.dynamic_evaluation.method import ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
-from nevis_stream.launch import config_flag
+from nevis_stream.launch import command_line, config_flag
 from nevis_stream.learner import configure
 from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.config import read_config
@@ -390,3 +390,15 @@ def test_the_former_names_give_the_same_modules(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", wheel], cwd="/", capture_output=True, text=True)
     assert done.stdout == "True 3\n", done.stderr
+
+
+def test_without_research_its_commands_and_configs_are_said_to_be_missing(monkeypatch, capsys):
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [])
+    assert command_line.find_offered("label") == ()
+    for words in (["simulate", "--out=study"], []):
+        monkeypatch.setattr(sys, "argv", ["label", *words])
+        with pytest.raises(SystemExit):
+            command_line.start("Labels.", ())
+        assert "install the project again, as README says" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="offers any config .* install the project again"):
+        config_flag.split_words(["--config=studies/width"]).config()

@@ -49,3 +49,4 @@ STUDIES: Mapping[str, Study] = {
     "cheap_vs_paper": Study("ft_prev", {"stream": "local25", "budget": "small"}),
 }
 """The studies, as --config=studies/NAME takes them."""
+CONFIGS = {name: study.config for name, study in STUDIES.items()}

@@ -3,7 +3,8 @@ directories, numbers of samples, how files are read.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,33 @@ def parse_count_or_price(
     return parse_sample_count(text, size, unit, cache)
 
 
-def _parse(parse: Callable[[str], Any]) -> Callable:
+def list_methods(bounds: bool = False) -> str:
+    """Returns the methods, policies and predictors with a line for each.
+
+    Args:
+      bounds: whether to list bounds too, which look at every cell and so cannot be used to add.
+    """
+    from nevis_stream.dynamic_evaluation import methods
+
+    usable = methods.list_methods()
+    parts: dict[str, Mapping[str, Any]] = {
+        "Methods": usable,
+        "Or POLICY+PREDICTOR, with one of these policies": methods.list_usable(methods.POLICIES),
+        "and one of these predictors": methods.list_usable(methods.PREDICTORS),
+    }
+    if bounds:
+        parts["Bounds, which look at every cell regardless of the budget"] = {
+            name: each
+            for name, each in methods.list_methods(bounds=True).items()
+            if name not in usable
+        }
+    return "".join(
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in part.items())
+        for title, part in parts.items()
+    )
+
+
+def parse_with(parse: Callable[[str], Any]) -> Callable:
     """Returns what defines a flag whose text `parse` turns into its value."""
 
     def define(name: str, default: Any, meaning: str, flag_values: flags.FlagValues) -> None:
@@ -207,11 +234,50 @@ def _grades(text: str) -> dict[str, float]:
     return grades
 
 
-def _budgets(text: str) -> list[int]:
-    for word in text.split(","):
-        if not word.isdecimal() or int(word) < 1:
-            raise ValueError(f"{word!r} is not a whole number above 0; an example: 16,64,256.")
-    return sorted({int(word) for word in text.split(",")})
+def define_table_flags(values: flags.FlagValues) -> None:
+    """Defines the flags of a subcommand that takes whole tables of values."""
+    meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
+    flags.DEFINE_float("threshold", None, meaning, flag_values=values)
+    meaning = (
+        "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
+        " same."
+    )
+    parse_with(_weights)("dataset_weights", None, meaning, values)
+
+
+def define_reading_flags(values: flags.FlagValues) -> None:
+    """Defines the flags of a subcommand that reads files of values (`get_reading_choices`)."""
+    words = partial(flags.DEFINE_list, flag_values=values)
+    meaning = (
+        "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
+        " metric has no bounds. NAME=LOW,HIGH: that of a task or metric; may be repeated."
+    )
+    _repeated(_score_range)("range", None, meaning, values)
+    meaning = "The only tasks (data sets) that are read; default: all."
+    words("tasks", [], meaning)
+    meaning = "What samples count that ended in an error: unknown, or wrong."
+    flags.DEFINE_enum("errors", ERRORS[0], ERRORS, meaning, flag_values=values)
+    meaning = (
+        "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
+        " Default: what the file states, or the metric's name says."
+    )
+    words("lower_is_better", [], meaning)
+    meaning = (
+        "Columns of a table with one row per model that are no samples, such as license,params;"
+        " those of summaries (average, rank, …) are left out anyway."
+    )
+    words("ignore_columns", [], meaning)
+    meaning = (
+        "Metrics of logs: of each task the first of these that it has; a filter alone names the"
+        " metric that has it. Default: the one that most models have. METRIC+METRIC reads each of"
+        " them, as metrics of one prompt."
+    )
+    words("metrics", [], meaning)
+    meaning = (
+        "NAME=NUMBER,...: what grades of logs and tables count that are no numbers, such as"
+        " A=1,B=0.75."
+    )
+    parse_with(_grades)("grades", None, meaning, values)
 
 
 def define_flags(subcommands: Sequence[Subcommand]) -> None:
@@ -223,51 +289,16 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
             kind(name, default, meaning, flag_values=values_of[subcommand], **more)
 
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
-    adding, trying = "add-model add-samples", "metrics study"
+    adding = "add-model add-samples"
     harnesses = "with-lm-eval with-inspect"
-    reading = f"import study {adding} start tell {harnesses} amend"
-    several = "import stats verify merge add-model metrics"
+    reading = f"import {adding} start tell {harnesses} amend"
+    several = "import stats verify merge add-model"
     flag("repair export add-samples fit remove amend", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
 
-    meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
-    flag("import study", flags.DEFINE_float, "threshold", None, meaning)
-    meaning = (
-        "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
-        " metric has no bounds. NAME=LOW,HIGH: that of a task or metric; may be repeated."
-    )
-    flag(reading, _repeated(_score_range), "range", None, meaning)
-    meaning = "The only tasks (data sets) that are read; default: all."
-    flag(reading, words, "tasks", [], meaning)
-    meaning = "What samples count that ended in an error: unknown, or wrong."
     for name in reading.split():
-        flags.DEFINE_enum("errors", ERRORS[0], ERRORS, meaning, flag_values=values_of[name])
-    meaning = (
-        "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
-        " Default: what the file states, or the metric's name says."
-    )
-    flag(reading, words, "lower_is_better", [], meaning)
-    meaning = (
-        "Columns of a table with one row per model that are no samples, such as license,params;"
-        " those of summaries (average, rank, …) are left out anyway."
-    )
-    flag(reading, words, "ignore_columns", [], meaning)
-    meaning = (
-        "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
-        " same."
-    )
-    flag("import study", _parse(_weights), "dataset_weights", None, meaning)
-    meaning = (
-        "Metrics of logs: of each task the first of these that it has; a filter alone names the"
-        " metric that has it. Default: the one that most models have. METRIC+METRIC reads each of"
-        " them, as metrics of one prompt."
-    )
-    flag(reading, words, "metrics", [], meaning)
-    meaning = (
-        "NAME=NUMBER,...: what grades of logs and tables count that are no numbers, such as"
-        " A=1,B=0.75."
-    )
-    flag(reading, _parse(_grades), "grades", None, meaning)
+        define_reading_flags(values_of[name])
+    define_table_flags(values_of["import"])
     meaning = (
         "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"
         " the samples' ids, `samples`. For runs: a checkpoint, RUN/checkpoints/EVENT-TASK, whose"
@@ -276,12 +307,6 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import", text, "features", None, meaning)
     meaning = "FILE.npy: numbers of the rows of a bare .npy matrix that are read; default: all."
     flag("import", text, "rows", None, meaning)
-    meaning = (
-        "FILE.npz that describes the samples: `features`, float[n, d], and optionally the samples'"
-        " ids, `samples`."
-    )
-    flag("study", text, "features", None, meaning)
-
     meaning = "Which of a run's predictors are imported."
     flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])
     meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all"
@@ -339,43 +364,12 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
     flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
-    meaning = "Methods to compare; `default`: what add-model chooses; none: the main ones."
-    flag(trying, words, "methods", [], meaning)
-    meaning = "Policies to cross with --predictors, or `all`."
-    flag(trying, words, "policies", [], meaning)
-    flag(trying, words, "predictors", [], "Predictors to cross with --policies, or `all`.")
-    meaning = (
-        "Known and new models: random, group (whole groups), biased:KIND (known models of one"
-        " group, of groups such as roberta*, or COLUMN=VALUE, all others new), by:COLUMN (the first"
-        " ones, for example by date), or stronger or weaker (the best or worst quarter new)."
-        " Default: group where there are groups."
-    )
-    flag("study", text, "model_split", "", meaning)
-    meaning = "Csv of facts about models: `model` and further columns, for --model_split."
-    flag("study", text, "model_facts", None, meaning)
-    meaning = (
-        "Data sets on which known models are not observed (cold start): names, or their number."
-    )
-    flag("study", text, "hide", "", meaning)
-    meaning = (
-        "Toml file of these flags, such as experiments/studies/cold_start.toml; flags of the"
-        " command replace its values."
-    )
-    flag("study", text, "config", None, meaning)
-    meaning = "Numbers of samples on which each new model is evaluated."
-    flag(trying, _parse(_budgets), "budgets", "16,64,256", meaning)
-    meaning = "Fraction of the models that are known; the others are treated as new."
-    fraction = {"lower_bound": 0.0, "upper_bound": 1.0}
-    flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **fraction)
-    for name, count in (("metrics", 3), ("study", 10)):
-        flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
     flag("remove", words, "models", [], "Models whose cells are removed; default: of all models.")
     flag("remove", words, "samples", [], "Samples on which they are removed; default: on all.")
     flag("remove amend", text, "reason", None, "Why, for those who meet the change.")
     flag("board", text, "csv", None, "File for all models and data sets, with intervals.")
     flag("board", text, "out", None, "Directory for a page of all models and data sets.")
     flag("repair", text, "out", None, "Directory of the new cache.")
-    flag("study", text, "out", "study", "Directory of the tables and figures.")
 
     meaning = "Name of a new model; may be given several times."
     flag("start", flags.DEFINE_multi_string, "model", [], meaning)

@@ -53,8 +53,8 @@ def test_every_subcommand_names_a_function_that_exists(command):
     for each in importlib.import_module(f"nevis_stream.launch.{command}").SUBCOMMANDS:
         name = inspect.getclosurevars(each.main).nonlocals["function"]
         module, function = name.split(".")
-        package = f"nevis_stream.launch.{command}_commands"
-        assert hasattr(importlib.import_module(f"{package}.{module}"), function)
+        package = inspect.getclosurevars(each.main).nonlocals["package"]
+        assert hasattr(importlib.import_module(f"nevis_stream.{package}.{module}"), function)
 
 
 def test_a_study_of_the_installed_package_is_named(folder):

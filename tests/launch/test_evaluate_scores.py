@@ -17,7 +17,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.launch.evaluate_commands import study
+from nevis_stream.experiments.commands import study
 from tests import forked
 
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"

@@ -33,11 +33,11 @@ from nevis_stream.evaluation_cache.facts import (
 )
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
+from nevis_stream.experiments.commands import study_checks
+from nevis_stream.experiments.commands.study_checks import cross
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import make_console, print_groups, print_import
-from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_caches
-from nevis_stream.launch.evaluate_commands.study_checks import cross
 from nevis_stream.queries.samples import check_one_mean, check_weights
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import plot_budgets
