@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.experiments.scripts import describe, make_parser
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.launch import entry
-from nevis_stream.storage.study_record import StudyRecord
 
 BUDGET = 100
 METHODS = ("stratified_mean", "linear_gaussian", "recommended", "quadrature")

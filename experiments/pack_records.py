@@ -9,7 +9,7 @@ goes on adds new cells to FILE.jsonl again.
 from collections.abc import Sequence
 from pathlib import Path
 
-from nevis_stream.storage.study_record import pack
+from nevis_stream.experiments.study_record import pack
 
 
 def main(files: Sequence[str]) -> None:

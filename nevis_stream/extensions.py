@@ -1,5 +1,5 @@
 """What packages offer by name, through entry points: learners, configs, functions of features,
-policies, predictors and methods of dynamic evaluation, subcommands.
+policies, predictors and methods of dynamic evaluation, subcommands, parts of the report.
 
 A package says in its pyproject.toml what it offers, this one too:
 
@@ -14,7 +14,8 @@ So nevis_stream imports nothing that stands above it. A learner's entry is a fun
 and returns float32[n, d] whose mean square is about 1; one of policies or predictors is an instance
 of `policy.Policy` or `method.ScorePredictor`, one of methods a
 `methods.Pair`; one of configs is a function that returns a config. An entry of commands has the
-name of a command, and is a sequence of the `command_line.Subcommand`s that it gets.
+name of a command, and is a sequence of the `command_line.Subcommand`s that it gets;
+one of report_parts is a module with the names of `report.parts.Part`.
 An entry of `KIND_tables` is a mapping from names to such entries.
 """
 
@@ -33,6 +34,7 @@ PREDICTORS = "nevis_stream.predictors"
 METHODS = "nevis_stream.methods"
 CONFIGS = "nevis_stream.configs"
 COMMANDS = "nevis_stream.commands"
+REPORT_PARTS = "nevis_stream.report_parts"
 _KINDS = {
     LEARNERS: "learner",
     FEATURES: "feature",
@@ -41,6 +43,7 @@ _KINDS = {
     METHODS: "method",
     CONFIGS: "config",
     COMMANDS: "command",
+    REPORT_PARTS: "part of the report",
 }
 
 

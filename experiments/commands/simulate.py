@@ -10,13 +10,13 @@ from rich.table import Table
 from nevis_stream.active_testing.labelling.files import STUDY, digest
 from nevis_stream.active_testing.labelling.pools import make_absolute
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling_studies.simulated_labelling import (
     StudySettings,
     run_study,
     write_page,
 )
+from nevis_stream.experiments.labelling_studies.simulation import HIGHEST
 from nevis_stream.launch import command_line, entry
 from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.label_commands.surrogate_data import check_flags, load_subject, pool_labels

@@ -14,15 +14,8 @@ import pandas as pd
 from absl.flags import FlagValues, IllegalFlagValueError
 from rich.table import Table
 
-from nevis_stream.additions import evaluation_summary
-from nevis_stream.dynamic_evaluation import (
-    method_study,
-    methods,
-    study_summary,
-)
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
-from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.facts import (
@@ -35,6 +28,14 @@ from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.commands import study_checks
 from nevis_stream.experiments.commands.study_checks import cross
+from nevis_stream.experiments.evaluation_studies import (
+    evaluation_summary,
+    method_study,
+    study_summary,
+)
+from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix, StudyDesign
+from nevis_stream.experiments.evaluation_studies.model_splits import GROUP, ModelSplit
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import make_console, print_groups, print_import
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_caches
@@ -45,7 +46,6 @@ from nevis_stream.report.names import add_legend
 from nevis_stream.report.styles import assign_styles
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
-from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.storage.tables import name_files
 from nevis_stream.terminal import make_progress_bars
 

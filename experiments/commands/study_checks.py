@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import method_study, methods
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
-from nevis_stream.dynamic_evaluation.model_splits import hide_samples
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.intervals import FEWEST
+from nevis_stream.experiments.evaluation_studies import method_study
+from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix, StudyDesign
+from nevis_stream.experiments.evaluation_studies.model_splits import hide_samples
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.samples import SampleFacts
 

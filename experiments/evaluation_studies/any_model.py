@@ -23,16 +23,20 @@ import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, split
-from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.evaluation_studies import factorized_querying
+from nevis_stream.experiments.evaluation_studies.method_study import (
+    StudiedMatrix,
+    StudyDesign,
+    split,
+)
+from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.study_record import StudyRecord
 
 FAQ = "faq"
 # of which `default` is what `add-model` uses unless another method is clearly better in

@@ -19,14 +19,14 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign
+from nevis_stream.experiments.evaluation_studies import method_study
 from nevis_stream.experiments.evaluation_studies.any_model import show_ratio
+from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix, StudyDesign
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
 JUDGED = BUDGETS[2:]  # by our bar: .85 in the mean over budgets, .95 at each

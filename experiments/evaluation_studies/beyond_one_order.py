@@ -12,7 +12,7 @@ import pandas as pd
 from absl import flags
 
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.experiments.evaluation_studies import method_study
 from nevis_stream.storage.reading import read_npz
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")

@@ -19,7 +19,6 @@ import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.estimation.intervals import NORMAL_975, compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import (
     FAQ,
@@ -29,6 +28,7 @@ from nevis_stream.experiments.evaluation_studies.any_model import (
     make_design,
     record_of,
 )
+from nevis_stream.experiments.evaluation_studies.method_study import split
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
 

@@ -17,18 +17,19 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.datasets.prepared import find_shared_directory
-from nevis_stream.dynamic_evaluation import choice, method_study, methods
+from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.fits import Fits
-from nevis_stream.dynamic_evaluation.method_study import StudyDesign
+from nevis_stream.experiments.evaluation_studies import method_study
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     DEFAULT,
     PROEVAL,
     run_proeval,
 )
 from nevis_stream.experiments.evaluation_studies.beside_proeval import load_matrix as read_matrix
+from nevis_stream.experiments.evaluation_studies.method_study import StudyDesign
 from nevis_stream.experiments.scripts import describe, make_parser
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.storage.study_record import StudyRecord
 
 MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k", "mmlu_pro")
 KNOWN, BUDGET, NEW = (9, 18), 50, 10

@@ -14,9 +14,9 @@ import numpy as np
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
+from nevis_stream.experiments.evaluation_studies.method_study import split
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
 

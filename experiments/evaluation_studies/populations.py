@@ -18,8 +18,8 @@ import numpy as np
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
-from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import compute_wilson
+from nevis_stream.experiments.evaluation_studies.model_splits import split
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle

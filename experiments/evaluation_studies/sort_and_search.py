@@ -20,16 +20,17 @@ from rich.console import Console
 from rich.progress import track
 
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policy import make_grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.evaluation_studies import agreement
 from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.study_record import StudyRecord
 
 KNOWN_FRACTION = 0.6
 NAMES = (

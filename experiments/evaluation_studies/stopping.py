@@ -20,11 +20,11 @@ import pandas as pd
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, GrowingIntervals, PredictValues
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
 from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, compute_uniform_width
+from nevis_stream.experiments.evaluation_studies.method_study import split
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 

@@ -22,19 +22,19 @@ import numpy as np
 from absl import flags
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments.labelling_studies.simulation import Acquisition, simulate
 from nevis_stream.experiments.labelling_studies.tested_models import (
     NO_ANSWERS,
     load,
     make_shifted_repetition,
 )
 from nevis_stream.experiments.scripts import describe
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage import write_file
-from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.storage.tables import format_csv
 
 LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")

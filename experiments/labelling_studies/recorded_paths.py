@@ -16,11 +16,11 @@ import numpy as np
 from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments.labelling_studies.simulation import Acquisition, simulate
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.seeds import seed_for
-from nevis_stream.storage.study_record import StudyRecord
 
 FACTS = ("n", "risk", "variance")
 ActiveTest = tuple[Sequence[str], int, Hashable, Sequence[int]]

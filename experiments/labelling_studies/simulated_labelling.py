@@ -16,17 +16,20 @@ from nevis_stream.active_testing.acquisition_functions import ProportionalSampli
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.files import STUDY, show_path
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import Acquisition, compare_squared_errors, simulate
 from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.errors import plural
 from nevis_stream.executor import Executor
+from nevis_stream.experiments.labelling_studies.simulation import (
+    Acquisition,
+    compare_squared_errors,
+    simulate,
+)
+from nevis_stream.experiments.study_record import RecordWorkspace, StudyRecord
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import lock_exclusively
-from nevis_stream.storage.checkpoint import RecordWorkspace
-from nevis_stream.storage.study_record import StudyRecord
 
 _MOST_LINES = 7  # of a figure
 

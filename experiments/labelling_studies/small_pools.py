@@ -10,9 +10,9 @@ pool; samples are drawn by their root mean square loss, a twentieth of the pool 
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments.labelling_studies.simulation import Acquisition, simulate
 from nevis_stream.experiments.labelling_studies.tested_models import train_tested_network
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator, seed_for

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.simulation import compare_squared_errors
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.networks import CONVOLUTIONS, RetrainedEnsemble
 from nevis_stream.catalogue import find_shared_directory
+from nevis_stream.experiments.labelling_studies.simulation import compare_squared_errors
 from nevis_stream.learners.closed_form.patch_features import PatchFeatures
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator, seed_for

@@ -26,10 +26,10 @@ from nevis_stream.analysis.bootstrap import bound_over_tasks
 from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.scripts import call
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.vocabulary import PHASES
 

@@ -29,13 +29,13 @@ from nevis_stream.experiments.rollouts.training import (
     predict_pool,
     train_epochs,
 )
+from nevis_stream.experiments.study_record import keep_settings
 from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
 from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.checkpoint import EventWorkspace
-from nevis_stream.storage.study_record import keep_settings
 
 MOST_EPOCHS = 50
 MOST_CLASSIFIERS = 10_000

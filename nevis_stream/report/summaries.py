@@ -22,7 +22,7 @@ _STUDY_KEYS = "schema split hide pairs matrices advice"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One cache: its directory, what `dynamic_evaluation.evaluation_summary` wrote, and its picture
+    """One cache: its directory, what `evaluate metrics` wrote, and its picture
     as a `data:` address.
     """
 
@@ -38,7 +38,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Study:
-    """A study of methods: its directory, and what `dynamic_evaluation.study_summary` wrote."""
+    """A study of methods: its directory, and what `evaluate study` wrote."""
 
     path: Path
     summary: dict[str, Any]

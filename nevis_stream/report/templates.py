@@ -24,8 +24,8 @@ def render(name: str, **values: Any) -> Markup:
     """Returns a template with its values, which are escaped where they aren't markup.
 
     Args:
-      name: path below nevis_stream/report; it may use `notation`, `ratio` and the macros of
-        macros.html.
+      name: path below nevis_stream/report, or PACKAGE:PATH; it may use `notation`, `ratio` and the
+        macros of macros.html.
       **values: what the template asks for; a missing one is an error.
     """
     # labels may come from anybody's run directories
@@ -42,14 +42,17 @@ def render_page(name: str, script: str, **values: Any) -> Markup:
 
 
 def read_resource(name: str) -> str:
-    """Returns a text file of this package: a style sheet or a script."""
-    return (files("nevis_stream.report") / name).read_text(encoding="utf-8")
+    """Returns a text file of this package (a template, a style sheet, a script), or PACKAGE:PATH of
+    another one.
+    """
+    package, _, path = name.rpartition(":")
+    return (files(package or "nevis_stream.report") / path).read_text(encoding="utf-8")
 
 
 @cache
 def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nevis_stream.report", "."),
+        loader=jinja2.FunctionLoader(read_resource),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ import safetensors.numpy
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning
 from nevis_stream.storage import TEMPORARY_PREFIX, remove_leftovers, write_directory, write_file
 from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes, read_json
-from nevis_stream.storage.study_record import Cell, StudyRecord
 
 SCHEMA = 1
 Tree = Any
@@ -372,31 +371,6 @@ class EventWorkspace:
         paths = self._path.glob(f"{prefix}*")
         steps = [(path.name.removeprefix(prefix), path) for path in paths]
         return sorted((int(step), path) for step, path in steps if step.isdecimal())
-
-
-class RecordWorkspace(EventWorkspace):
-    """Finished trials as cells of a study's record; positions in files, as of an event.
-
-    Args:
-      record: of the study.
-      cells: the key of each trial, by its number.
-      path: directory of the positions. Finished trials of earlier versions are there too.
-    """
-
-    def __init__(self, record: StudyRecord, cells: Sequence[Cell], path: Path):
-        super().__init__(path, 0.0)
-        self._record, self._cells = record, cells
-
-    def load_finished(self, trial: int) -> tuple[Tree, dict] | None:
-        """Returns a finished trial's result, arrays as lists, and FLOPs; None if it must be run."""
-        if (cell := self._cells[trial]) in self._record:
-            kept = self._record[cell]
-            return kept["result"], kept["flops"]
-        return super().load_finished(trial)
-
-    def finish(self, trial: int, result: Tree, counts: dict) -> None:
-        """Adds a finished trial's result and FLOPs to the record."""
-        self._record.add(self._cells[trial], {"result": result, "flops": counts})
 
 
 class SharedPositions(EventWorkspace):

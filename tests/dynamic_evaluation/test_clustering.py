@@ -6,9 +6,13 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, run_rows
 from nevis_stream.dynamic_evaluation.policy import divide_budget
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.evaluation_studies.method_study import (
+    StudiedMatrix,
+    StudyDesign,
+    run_rows,
+)
 from nevis_stream.experiments.methods.anchors import choose_anchors, describe_by_values
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle

@@ -4,15 +4,15 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.additions.evaluation_summary import audit, draw_outcomes
 from nevis_stream.additions.models import add_models, find_complete_models, fit_to_cache
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import import_file, read_for_cache
 from nevis_stream.evaluation_cache.files import read_values
+from nevis_stream.experiments.evaluation_studies.evaluation_summary import audit, draw_outcomes
+from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.packing import TileFile
+from nevis_stream.experiments.evaluation_studies import method_study
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands.flags import parse_sample_count
 from tests import forked

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import study
+from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix
 from tests import forked
 
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"

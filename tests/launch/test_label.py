@@ -15,9 +15,9 @@ from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.configs.tested_models import TestedModel
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.launch.label_commands.surrogate_data import Subject, pool_labels, reorder_classes
 from nevis_stream.storage import checkpoint
-from nevis_stream.storage.study_record import StudyRecord
 from tests import forked
 
 CLASSES = 3

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.additions import evaluation_summary
+from nevis_stream.experiments.evaluation_studies import evaluation_summary
 from nevis_stream.report.build import write_report
-from tests.dynamic_evaluation.test_evaluation_summary import studied
+from tests.experiments.evaluation_studies.test_evaluation_summary import studied
 from tests.report.chromium import PATH, Browser
 from tests.report.parts.test_dynamic_evaluation import make_cache
 

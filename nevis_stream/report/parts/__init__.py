@@ -1,5 +1,5 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its
-place in PARTS.
+place in PARTS; or one of another package, with an entry point (see `nevis_stream.extensions`).
 """
 
 from typing import Protocol
@@ -7,6 +7,8 @@ from typing import Protocol
 import pandas as pd
 from markupsafe import Markup
 
+from nevis_stream import extensions
+from nevis_stream.extensions import REPORT_PARTS
 from nevis_stream.report.parts import (
     ablations,
     answer,
@@ -14,7 +16,6 @@ from nevis_stream.report.parts import (
     costs,
     differences,
     dynamic_evaluation,
-    evaluation_study,
     finetuning_graph,
     forward_transfer,
     learning_curves,
@@ -77,6 +78,7 @@ PARTS_ACROSS: tuple[Part, ...] = (
     answering,
     transfer_matrix,
     dynamic_evaluation,
-    evaluation_study,
+    *(extensions.load(REPORT_PARTS, name) for name in extensions.list_offered(REPORT_PARTS)),
 )
-"""Parts whose functions take all sections together, as `PageContents`; they come last."""
+"""Parts whose functions take all sections together, as `PageContents`; they come last, at the end
+those of other packages."""

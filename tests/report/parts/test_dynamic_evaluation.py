@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.additions import evaluation_summary
 from nevis_stream.additions.models import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.evaluation_studies import evaluation_summary
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import dynamic_evaluation
@@ -20,7 +20,7 @@ from nevis_stream.report.parts.dynamic_evaluation import summarise_additions
 from nevis_stream.report.summaries import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
-from tests.dynamic_evaluation.test_evaluation_summary import studied
+from tests.experiments.evaluation_studies.test_evaluation_summary import studied
 from tests.report.synthetic import SyntheticRun
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.dynamic_evaluation import method_study, study_summary
-from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
+from nevis_stream.experiments.evaluation_studies import method_study, study_summary
+from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.evaluation_studies.model_splits import (
+    Models,
+    ModelSplit,
+    hide_samples,
+)
 
 GROUPS = np.repeat(["x", "y", "z"], 4)
 DATES = np.array([f"2024-{month:02d}" for month in range(12, 0, -1)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.study_record import StudyRecord, pack
+from nevis_stream.experiments.study_record import StudyRecord, pack
 
 CELLS = [{"method": name, "seed": seed} for seed in (0, 1) for name in ("a", "b")]
 

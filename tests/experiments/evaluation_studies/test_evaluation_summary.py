@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nevis_stream.additions import evaluation_summary
 from nevis_stream.additions.models import add_models
-from nevis_stream.dynamic_evaluation.method_study import StudyDesign, run_rows
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.evaluation_studies import evaluation_summary
+from nevis_stream.experiments.evaluation_studies.method_study import StudyDesign, run_rows
 from tests.dynamic_evaluation.making import file_asks, one_order
 from tests.dynamic_evaluation.test_adding import N, ordered, table
 

@@ -32,7 +32,7 @@ def html(contents: PageContents) -> Markup | None:
     if not contents.studies:
         return None
     views = [_make_view(number, study) for number, study in enumerate(contents.studies, start=1)]
-    return Markup("").join(render("parts/evaluation_study.html", it=view) for view in views)
+    return Markup("").join(render(f"{__package__}:report_part.html", it=view) for view in views)
 
 
 def tables(contents: PageContents) -> dict[str, pd.DataFrame]:

@@ -18,19 +18,26 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.agreement import compute_mean_absolute_error, correlate_ranks
 from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
 from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.method import Evaluator
-from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.evaluation_studies.agreement import (
+    compute_mean_absolute_error,
+    correlate_ranks,
+)
+from nevis_stream.experiments.evaluation_studies.model_splits import (
+    Models,
+    ModelSplit,
+    hide_samples,
+)
+from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import parse_json, read_bytes
-from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.storage.tables import format_csv, name_files, parse_csv
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")

@@ -15,12 +15,10 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.dynamic_evaluation.known_models import find_known, group_models
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.method_study import MEASURES, StudiedMatrix
-from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
@@ -28,6 +26,9 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, digest_errata, read_additions
 from nevis_stream.evaluation_cache.cache_matrix import CacheMatrix
 from nevis_stream.evaluation_cache.facts import name_groups
+from nevis_stream.experiments.evaluation_studies import agreement
+from nevis_stream.experiments.evaluation_studies.method_study import MEASURES, StudiedMatrix
+from nevis_stream.experiments.evaluation_studies.model_splits import split
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed
 from nevis_stream.storage import write_file

@@ -9,7 +9,7 @@ Cells that are kept for long may be packed into FILE.jsonl.xz; those of FILE.jso
 import json
 import lzma
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
+from nevis_stream.storage.checkpoint import EventWorkspace, Tree
 from nevis_stream.storage.reading import parse_json, read_bytes
 from nevis_stream.storage.record import (
     append_checked,
@@ -122,6 +123,31 @@ class StudyRecord:
             for cell, result in self.items()
             for row in (result if isinstance(result, list) else [result])
         ]
+
+
+class RecordWorkspace(EventWorkspace):
+    """Finished trials as cells of a study's record; positions in files, as of an event.
+
+    Args:
+      record: of the study.
+      cells: the key of each trial, by its number.
+      path: directory of the positions. Finished trials of earlier versions are there too.
+    """
+
+    def __init__(self, record: StudyRecord, cells: Sequence[Cell], path: Path):
+        super().__init__(path, 0.0)
+        self._record, self._cells = record, cells
+
+    def load_finished(self, trial: int) -> tuple[Tree, dict] | None:
+        """Returns a finished trial's result, arrays as lists, and FLOPs; None if it must be run."""
+        if (cell := self._cells[trial]) in self._record:
+            kept = self._record[cell]
+            return kept["result"], kept["flops"]
+        return super().load_finished(trial)
+
+    def finish(self, trial: int, result: Tree, counts: dict) -> None:
+        """Adds a finished trial's result and FLOPs to the record."""
+        self._record.add(self._cells[trial], {"result": result, "flops": counts})
 
 
 def pack(file: Path) -> Path:

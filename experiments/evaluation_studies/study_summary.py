@@ -13,8 +13,12 @@ from scipy.special import stdtrit
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import StudiedMatrix, StudyDesign, count_evaluated
 from nevis_stream.errors import plural
+from nevis_stream.experiments.evaluation_studies.method_study import (
+    StudiedMatrix,
+    StudyDesign,
+    count_evaluated,
+)
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage import write_file
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from nevis_stream.dynamic_evaluation import agreement
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.evaluation_studies import agreement
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import method_study, methods, model_splits
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.evaluation_studies import method_study, model_splits
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
