@@ -15,12 +15,10 @@ enough for a new row. Without arguments all pages with a printed part, and the i
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
-
 from nevis_stream import errors
+from nevis_stream.experiments import engine
 from nevis_stream.storage.reading import read_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +31,6 @@ PART = re.compile(
 INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
 BEGINNING = re.compile(r"^<!-- (?:printed|measured) by:", re.M)
 MACHINE = re.compile(r"Python 3\.\d.*, jax ")
-MEASURE = flags.DEFINE_bool("measure", False, "run the commands that measure too")
 TOCTREE = re.compile(r"(?<=:maxdepth: 1\n).*?(?=```)", re.S)
 
 
@@ -95,24 +92,22 @@ def rebuild_index(text: str) -> str:
     return TOCTREE.sub("".join(f"{page}\n" for page in rows), INDEX_ROW.sub(say, text))
 
 
-def main(names: Sequence[str]) -> None:
+def main(*words: str, measure: bool = False) -> None:
     """Makes pages anew, and names those that have changed."""
-    if MEASURE.value and not names:
+    if measure and not words:
         raise errors.BadInput("--measure needs the pages whose commands are to be run.")
-    for name in names or sorted(EVIDENCE.rglob("*.md")):
+    for name in words or sorted(EVIDENCE.rglob("*.md")):
         page = Path(name) if Path(name).exists() else EVIDENCE / name
         before = read_bytes(page).decode()
         parts = find_parts(page, before)
-        if MEASURE.value and not any(part["how"] == "measured" for part in parts):
+        if measure and not any(part["how"] == "measured" for part in parts):
             raise errors.BadInput(f"{page}: no command of this page measures.")
         index = page.name == "index.md"
-        after = rebuild_index(before) if index else rebuild(before, MEASURE.value)
+        after = rebuild_index(before) if index else rebuild(before, measure)
         if after != before:
             page.write_text(after)
             print(page)
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main, words="[PAGE.md ...]")
+    engine.start(main, keep_programs=False)

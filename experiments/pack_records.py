@@ -6,20 +6,18 @@ FILE.jsonl becomes FILE.jsonl.xz, from which the study's tables are printed as b
 goes on adds new cells to FILE.jsonl again.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.study_record import pack
 
 
-def main(files: Sequence[str]) -> None:
+def main(*words: Path) -> None:
     """Packs each file and prints its size."""
-    for name in files:
-        packed = pack(Path(name))
+    for file in words:
+        packed = pack(file)
         print(f"{packed}: {packed.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main, words="FILE.jsonl")
+    engine.start(main, keep_programs=False)

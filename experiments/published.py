@@ -19,7 +19,7 @@ from typing import Any
 
 from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.scripts import make_parser
+from nevis_stream.experiments import engine
 from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
 from nevis_stream.run_directory.config import make_config
 from nevis_stream.run_directory.ledger import FILE_NAME
@@ -162,20 +162,11 @@ def make_records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
     yield EndRecord(events=2 * len(stream))
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Writes the run directories and prints their paths."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for the four run directories, for example runs/published",
-    )
-    for path in write(parser.parse_args().out):
+    for path in write(out):
         print(path)
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

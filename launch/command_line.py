@@ -415,16 +415,3 @@ def print_groups(title: str, groups: "Sequence[SampleGroup]") -> None:
     make_console().print(table)
     if len(groups) > _MOST_GROUPS:
         print(f"and {len(groups) - _MOST_GROUPS} more groups")
-
-
-def start_run_or_table(run: Callable[[], None], table: Callable[[], None]) -> None:
-    """Starts a study of two commands: `run` adds repetitions, `table` prints what is there."""
-
-    def main(words: Sequence[str]) -> None:
-        commands = {"run": run, "table": table}
-        name = entry.take_only_word(words, " or ".join(commands))
-        if name not in commands:
-            raise BadInput(unknown("command", name, commands))
-        commands[name]()
-
-    entry.start(main, words="run|table")

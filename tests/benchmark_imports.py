@@ -21,7 +21,7 @@ OURS = (
     "nevis_stream.experiments.",
 )
 
-STARTED = re.compile(r"^    (entry\.)?(start|start_run_or_table|guard)\(", re.M)
+STARTED = re.compile(r"^    (entry|engine)\.(start|guard)\(", re.M)
 
 if __name__ == "__main__":
     logging.set_verbosity(logging.WARNING)  # and with it its flags are there
@@ -31,7 +31,7 @@ if __name__ == "__main__":
         path
         for path in (root / "experiments").rglob("*.py")
         if ("_studies" in path.parent.name and path.stem != "__init__")
-        or "entry.guard(" in path.read_text()
+        or "engine.start(" in path.read_text()
     ]
     for path in sorted([*(root / "benchmarks").glob("*.py"), *studies]):
         module = ".".join(path.relative_to(root).with_suffix("").parts)

@@ -233,6 +233,11 @@ def flags_in(source):
     for node in nodes:
         function = getattr(node, "func", None)
         called = getattr(function, "attr", "")
+        if function is not None and ast.unparse(function) == "engine.start":
+            named = [argument.id for argument in node.args]
+            for each in ast.parse(source).body:  # parameters are the flags
+                if isinstance(each, ast.FunctionDef) and each.name in named:
+                    yield from (one.arg for one in (*each.args.args, *each.args.kwonlyargs))
         if getattr(getattr(function, "value", None), "id", "") == "command_line":
             nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":

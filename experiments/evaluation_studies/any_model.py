@@ -1,7 +1,7 @@
 """Estimates of models like the known ones, stronger and weaker ones, those of another kind,
 guessers and broken ones.
 
-    python -m experiments.evaluation_studies.any_model run --out=FOLDER [--regimes other …]
+    python -m experiments.evaluation_studies.any_model run --out=FOLDER [--regimes=other]
     python -m experiments.evaluation_studies.any_model table --out=FOLDER
 
 `run` adds the cells that FOLDER/study.jsonl lacks, all splits of one matrix after another, and
@@ -10,9 +10,8 @@ and splits, then each regime over all matrices, which weigh the same, with boots
 new models.
 """
 
-import argparse
+import functools
 import itertools
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,19 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import choice, methods
+from nevis_stream.dynamic_evaluation import choice
+from nevis_stream.dynamic_evaluation import methods as all_methods
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
-from nevis_stream.experiments.evaluation_studies import factorized_querying
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED, factorized_querying
 from nevis_stream.experiments.evaluation_studies.method_study import (
     StudiedMatrix,
     StudyDesign,
     split,
 )
 from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
 from nevis_stream.queries.samples import UNKNOWN
@@ -111,33 +111,33 @@ def simulate_odd_models(truth: np.ndarray, seed: int) -> tuple[np.ndarray, list[
     return np.concatenate([guessers, broken, np.ones((OF_A_KIND, n))]).astype(np.uint8), kinds
 
 
-def run_split(
+def measure(
     folder: Path,
-    name: str,
-    regime: str,
+    matrix: str,
     seed: int,
+    regime: str,
     budgets: Sequence[int],
-    used_methods: Sequence[str],
+    methods: Sequence[str],
 ):
     """Yields a record of each method, budget and new model of a split."""
-    matrix = load_matrix(folder, name)
-    known, truth = split(matrix, make_design(matrix, regime), seed)
+    studied = load_matrix(folder, matrix)
+    known, truth = split(studied, make_design(studied, regime), seed)
     kinds = [regime] * len(truth)
-    if regime == "like" and name in ODD:
+    if regime == "like" and matrix in ODD:
         more, names = simulate_odd_models(truth, seed)
         truth, kinds = np.concatenate([truth, more]), kinds + names
     means = truth.mean(axis=1)
     fitted: dict[str, Any] = {}
-    for method, budget in itertools.product(used_methods, budgets):
+    for method, budget in itertools.product(methods, budgets):
         used = method
         if method in ("default", "unguarded"):
             used = choice.choose_default(budget, known)
-            used = methods.guard_name(used) if method == "default" else used
+            used = all_methods.guard_name(used) if method == "default" else used
         fit_key, key = jax.random.split(jax.random.key(seed))
         if used not in fitted and used == FAQ:
             fitted[used] = factorized_querying.fit(known.values, seed)
         elif used not in fitted:
-            fitted[used] = methods.get(used).fit(known, None, fit_key)
+            fitted[used] = all_methods.get(used).fit(known, None, fit_key)
         if used == FAQ:
             estimates = [
                 Estimate(*factorized_querying.evaluate(fitted[used], row, budget, seed))
@@ -165,43 +165,51 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW, "methods": METHODS})
 
 
-def run(folder: Path, options: argparse.Namespace) -> None:
+def run(
+    out: Path,
+    matrices: Path = SHARED,
+    first: int = FIRST,
+    splits: int = 20,
+    names: Sequence[str] = tuple(MATRICES),
+    methods: Sequence[str] = METHODS,
+    regimes: Sequence[str] = tuple(REGIMES),
+    budgets: Sequence[int] = sum(BUDGETS, ()),
+) -> None:
     """Adds the cells that the record lacks."""
-    record = record_of(options.out)
-    seeds = range(options.first, options.first + options.splits)
-    passes = [part for part in PASSES if set(part) & set(options.methods)]
-    groups = [part for part in BUDGETS if set(part) & set(options.budgets)]
-    for used_methods, budgets, name in itertools.product(passes, groups, options.names):
-        jax.clear_caches()
-        # one split after the other: their shapes are the same, so they share compiled programs
-        for regime, seed in itertools.product(options.regimes, seeds):
-            cell = {"matrix": name, "seed": seed, "regime": regime}
-            cell |= {"budgets": budgets, "methods": used_methods}
-            if name in REGIMES[regime] and cell not in record:
-                start = time.process_time()
-                record.add(cell, list(run_split(folder, name, regime, seed, budgets, used_methods)))
-                seconds = time.process_time() - start
-                print(f"split {seed}, {budgets}: {name}, {regime}: {seconds:.0f} s", flush=True)
+    passes = [part for part in PASSES if set(part) & set(methods)]
+    groups = [part for part in BUDGETS if set(part) & set(budgets)]
+    # one split after the other: their shapes are the same, so they share compiled programs
+    cells = (
+        {"matrix": name, "seed": seed, "regime": regime, "budgets": budgets, "methods": used}
+        for used, budgets, name in itertools.product(passes, groups, names)
+        for regime, seed in itertools.product(regimes, range(first, first + splits))
+        if name in REGIMES[regime]
+    )
+    engine.measure_missing(record_of(out), cells, functools.partial(measure, matrices))
 
 
-def print_table(out: Path) -> None:
+def table(out: Path) -> None:
     """Prints markdown tables."""
     frame = pd.DataFrame(list(record_of(out).rows()))
     used = [method for method in METHODS if method in set(frame["method"])]
     print(f"{describe()}\n")
-    print("| regime | matrix | K | splits | n | " + " | ".join(used) + " |")
-    print("|---|---|---:|---:|---:|" + "---|" * len(used))
+    rows = []
     for (regime, matrix, budget), part in frame.groupby(["kind", "matrix", "budget"]):
         line = [regime, matrix, budget, part["seed"].nunique()]
         line.append(int((part["method"] == METHODS[0]).sum()))
         for method in used:
             line.append(_cell(part[part["method"] == method]))
-        print("| " + " | ".join(map(str, line)) + " |")
-    print("\n| regime | K | matrices | n | covered | least | error | ÷ unguarded", end="")
-    print(" | ÷ stratified_mean | most |")
-    print("|---|---:|---:|---:|---|---:|---:|---:|---:|---:|")
-    for (regime, budget), part in frame.groupby(["kind", "budget"]):
-        print(format_pooled(part, regime, budget))
+        rows.append(line)
+    engine.print_table(" | ".join(["regime | matrix | K: | splits: | n:", *used]), rows)
+    print()
+    engine.print_table(
+        "regime | K: | matrices: | n: | covered | least: | error: | ÷ unguarded:"
+        " | ÷ stratified_mean: | most:",
+        (
+            pool(part, regime, budget)
+            for (regime, budget), part in frame.groupby(["kind", "budget"])
+        ),
+    )
     for regime in REGIMES:
         part = frame[frame["kind"] == regime]
         if len(part):
@@ -247,8 +255,8 @@ def show_ratio(cells: Sequence[np.ndarray]) -> str:
     return f"{value:.2f} ({low:.2f}–{high:.2f})"
 
 
-def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
-    """Returns a line of a regime and budget over all matrices, which weigh the same: coverage of
+def pool(part: pd.DataFrame, regime: str, budget: int) -> list[object]:
+    """Returns a row of a regime and budget over all matrices, which weigh the same: coverage of
     the default with its 95% interval, the least of a matrix; the mean error, and as a geometric
     mean over matrices ÷ that of two other methods; and the most of the latter of a matrix.
     """
@@ -266,11 +274,10 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     line.append(f"{covered.mean().mean():.3f} ({low:.3f}–{high:.3f})")
     line += [f"{covered.mean().min():.2f}", f"{errors[METHODS[0]].mean():.3f}"]
     if regime == "perfect" or errors.empty:  # errors nearly 0, or nothing to compare them with
-        return "| " + " | ".join([*map(str, line), "–", "–", "–"]) + " |"
+        return [*line, "–", "–", "–"]
     ratios = [errors[METHODS[0]] / errors[other] for other in BESIDE]
     line += [f"{np.exp(np.log(each).mean()):.2f}" for each in ratios]
-    line.append(f"{ratios[1].max():.2f}")
-    return "| " + " | ".join(map(str, line)) + " |"
+    return [*line, f"{ratios[1].max():.2f}"]
 
 
 def _cell(part: pd.DataFrame) -> str:
@@ -286,30 +293,5 @@ def _cell(part: pd.DataFrame) -> str:
     return text
 
 
-def main() -> None:
-    """Runs one of the two commands."""
-    parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--first", type=parse_positive, default=FIRST, help="number of the first split"
-    )
-    parser.add_argument("--splits", type=parse_positive, default=20)
-    parser.add_argument("--names", nargs="+", choices=MATRICES, default=MATRICES)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES)
-    every = sum(BUDGETS, ())
-    parser.add_argument("--budgets", nargs="+", type=parse_positive, choices=every, default=every)
-    options = parser.parse_args()
-    if options.command == "run":
-        run(options.matrices, options)
-    else:
-        print_table(options.out)
-
-
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(run, table)

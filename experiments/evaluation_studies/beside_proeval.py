@@ -10,23 +10,23 @@ Values that the source lacks are the mean of the sample's others there. `run` ad
 FOLDER/study.jsonl lacks, one of all matrices after the other, and may be stopped at any time.
 """  # noqa: E501
 
-from collections.abc import Iterator
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.experiments.evaluation_studies import method_study
-from nevis_stream.experiments.evaluation_studies.any_model import show_ratio
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED, method_study
+from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, show_ratio
 from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix, StudyDesign
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.matrix import Matrix
-from nevis_stream.queries.samples import UNKNOWN
-from nevis_stream.storage.reading import read_npz
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
 JUDGED = BUDGETS[2:]  # by our bar: .85 in the mean over budgets, .95 at each
@@ -41,15 +41,6 @@ MATRICES = {
 }
 FEW = 35
 PROEVAL, DEFAULT = "proeval", "default"
-
-
-def load_matrix(folder: Path, name: str) -> StudiedMatrix:
-    """Returns outcomes; those that the source lacks are unknown."""
-    data = read_npz(folder / f"{name}.npz")
-    values = data["correct"].astype(np.uint8)
-    if "imputed" in data:
-        values[data["imputed"] > 0] = UNKNOWN
-    return StudiedMatrix(name, values, data.get("group"))
 
 
 def make_design(
@@ -101,17 +92,23 @@ def measure_default(matrix: StudiedMatrix, seed: int) -> Iterator[dict]:
 WAYS = {PROEVAL: measure_proeval, DEFAULT: measure_default}
 
 
-def run(folder: Path, out: Path, methods: list[str], splits: int) -> None:
+def measure(folder: Path, matrix: str, seed: int, way: str) -> Iterator[dict]:
+    """Yields the rows of a cell."""
+    return WAYS[way](load_matrix(folder, matrix), seed)
+
+
+def run(
+    out: Path, matrices: Path = SHARED, methods: Sequence[str] = tuple(WAYS), splits: int = 10
+) -> None:
     """Adds the cells that the record lacks."""
-    record = record_of(out)
-    for seed in range(splits):
-        for name in MATRICES:
-            for way in methods:
-                cell = {"matrix": name, "seed": seed, "way": way}
-                if cell not in record:
-                    jax.clear_caches()
-                    record.add(cell, list(WAYS[way](load_matrix(folder, name), seed)))
-                    print(f"split {seed}: {name}, {way}", flush=True)
+    if PROEVAL in methods and not find_spec(PROEVAL):
+        print("proeval is not installed, so its errors are left out: pip install proeval")
+        methods = [name for name in methods if name != PROEVAL]
+    cells = (
+        {"matrix": name, "seed": seed, "way": way}
+        for seed, name, way in itertools.product(range(splits), MATRICES, methods)
+    )
+    engine.measure_missing(record_of(out), cells, functools.partial(measure, matrices))
 
 
 def record_of(out: Path) -> StudyRecord:
@@ -119,19 +116,21 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
 
 
-def print_table(out: Path) -> None:
+def table(out: Path) -> None:
     """Prints errors, and ours over ProEval's on the splits that both have."""
     frame = pd.DataFrame(record_of(out).rows())
     print(f"{describe()}\n")
     errors = frame.pivot_table(
         index=["matrix", "seed"], columns=["method", "budget"], values="error"
     )
-    print("| matrix | splits | method | " + " | ".join(f"K = {each}" for each in BUDGETS) + " |")
-    print("|---|---:|---|" + "---:|" * len(BUDGETS))
-    for method in errors.columns.unique("method"):
-        for name, part in errors[method].dropna().groupby("matrix"):
-            shown = (f"{part[each].mean():.4f} ± {part[each].sem():.4f}" for each in BUDGETS)
-            print(f"| {name} | {len(part)} | {method} | " + " | ".join(shown) + " |")
+    rows = (
+        [name, len(part), method]
+        + [f"{part[each].mean():.4f} ± {part[each].sem():.4f}" for each in BUDGETS]
+        for method in errors.columns.unique("method")
+        for name, part in errors[method].dropna().groupby("matrix")
+    )
+    budgets = [f"K = {each}:" for each in BUDGETS]
+    engine.print_table(" | ".join(["matrix | splits: | method", *budgets]), rows)
     if DEFAULT not in errors.columns.unique("method"):
         return
     cells = {
@@ -147,30 +146,5 @@ def print_table(out: Path) -> None:
     print(f"over K = {', '.join(map(str, JUDGED))} as well: {judged} (bar: .85, and .95 at each)")
 
 
-def main() -> None:
-    """Runs one of the two commands."""
-    parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", default=",".join(WAYS))
-    parser.add_argument("--splits", type=parse_positive, default=10)
-    options = parser.parse_args()
-    if options.command == "table":
-        print_table(options.out)
-        return
-    methods = options.methods.split(",")
-    try:
-        import proeval  # type: ignore[import-not-found,unused-ignore] # noqa: F401
-    except ImportError:
-        if PROEVAL in methods:
-            print("proeval is not installed, so its errors are left out: pip install proeval")
-            methods.remove(PROEVAL)
-    run(options.matrices, options.out, methods, options.splits)
-
-
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(run, table)

@@ -9,14 +9,11 @@ again, it continues. All matrices get the first seed before any gets the second.
 from pathlib import Path
 
 import pandas as pd
-from absl import flags
 
-from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.experiments.evaluation_studies import method_study
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED, method_study
 from nevis_stream.storage.reading import read_npz
 
-SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")
-PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print what the file holds, compute nothing")
 FILE = Path(__file__).with_name("beyond_one_order.jsonl")
 METHODS = ("published", "sort_and_search", "single_order_floor", "stratified_mean", "recommended")
 BUDGETS = (16, 64, 256)
@@ -30,7 +27,7 @@ def read_matrices():
     """Returns the matrices of the protocol, small ones first."""
     studied = [
         method_study.StudiedMatrix(path.stem, arrays["correct"], arrays.get("group"))
-        for path in sorted((find_shared_directory() / "matrices").glob("*.npz"))
+        for path in sorted(SHARED.glob("*.npz"))
         for arrays in (read_npz(path, ("correct", "group")),)
     ]
     return sorted(
@@ -124,13 +121,13 @@ def report(rows):
         print(f"| {method} | {' | '.join(shown)} |")
 
 
-def main(_):
+def main(seeds: int = 10, print_only: bool = False):
     """Runs the study and prints it."""
     record = method_study.open_record(FILE)
-    for seeds in () if PRINT_ONLY.value else range(1, SEEDS.value + 1):
+    for split in () if print_only else range(1, seeds + 1):
         for matrix in read_matrices():
             for row in method_study.run(
-                [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=seeds), record
+                [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=split), record
             ):
                 if row["method"] == "recommended":
                     print(
@@ -141,6 +138,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main)

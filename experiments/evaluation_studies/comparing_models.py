@@ -15,11 +15,12 @@ mean is named. Equal shares: all eight are asked until the best is decided, or e
 Beside it the same if no model may have more than 200.
 """
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.estimation.comparison import (
     Difference,
     compare_pair,
@@ -28,7 +29,9 @@ from nevis_stream.estimation.comparison import (
     share_answers,
 )
 from nevis_stream.estimation.intervals import compute_wilson
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.storage.reading import read_npz
 
 MATRICES = ("metabench_gsm8k", "nlu_concat15", "zeroeval_crux")
@@ -127,49 +130,51 @@ def spend(values: np.ndarray, most: int, equal: bool = False) -> tuple[bool, boo
     return good, bool(found.settled.all()), int(counts.sum())
 
 
-def main() -> None:
+def main(matrices: Path = SHARED, repetitions: int = 200) -> None:
     """Prints both tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--repetitions", type=parse_positive, default=200)
-    options = parser.parse_args()
-    files = {name: options.matrices / f"{name}.npz" for name in MATRICES}
-    outcomes = {name: read_npz(file, ("correct",))["correct"] for name, file in files.items()}
-    count = options.repetitions
-    print(f"{describe()}; {count} repetitions\n")
-    print("| matrix | K | two new models: covered | ÷ two means | ÷ two corrected means", end="")
-    print(" | a new and a known one: covered | shared samples alone ÷ mean | ÷ mean |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    measured = []
-    for name, values in outcomes.items():
-        for budget in BUDGETS:
-            measured.append(measure_pairs(values, budget, count))
-            print(_pairs_line(name, str(budget), measured[-1], count))
-    print(_pairs_line("all", "", np.mean(measured, axis=0), count * len(measured)))
-    print(
-        "\n| matrix | named is the best, or within .01 | decided | answers ÷ equal shares", end=""
+    outcomes = {
+        name: read_npz(matrices / f"{name}.npz", ("correct",))["correct"] for name in MATRICES
+    }
+    print(f"{describe()}; {repetitions} repetitions\n")
+    engine.print_table(
+        "matrix | K: | two new models: covered: | ÷ two means: | ÷ two corrected means:"
+        " | a new and a known one: covered: | shared samples alone ÷ mean: | ÷ mean:",
+        _list_pairs(outcomes, repetitions),
     )
-    print(f" | named by at most {MOST} of each |\n|---|---:|---:|---:|---:|")
+    print()
+    engine.print_table(
+        "matrix | named is the best, or within .01: | decided: | answers ÷ equal shares:"
+        f" | named by at most {MOST} of each:",
+        _list_best(outcomes, repetitions),
+    )
+
+
+def _list_pairs(outcomes: dict[str, np.ndarray], count: int) -> Iterator[list[object]]:
+    measured = []
+    for name, budget in itertools.product(outcomes, BUDGETS):
+        measured.append(measure_pairs(outcomes[name], budget, count))
+        yield [name, budget, *_show_pairs(measured[-1], count)]
+    yield ["all", "", *_show_pairs(np.mean(measured, axis=0), count * len(measured))]
+
+
+def _show_pairs(means: np.ndarray, count: int) -> list[str]:
+    return [_fraction(x, count) if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(means.tolist())]
+
+
+def _list_best(outcomes: dict[str, np.ndarray], count: int) -> Iterator[list[str]]:
     together = []
     for name, values in outcomes.items():
         random = np.random.default_rng(0)
-        rows = np.array([find_best(values, random) for _ in range(count)])
-        together.append(rows)
-        print(_best_line(name, rows))
-    print(_best_line("all", np.concatenate(together)))
+        together.append(np.array([find_best(values, random) for _ in range(count)]))
+        yield _show_best(name, together[-1])
+    yield _show_best("all", np.concatenate(together))
 
 
-def _pairs_line(name: str, budget: str, means: np.ndarray, count: int) -> str:
-    each = [_fraction(x, count) if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(means.tolist())]
-    return "| " + " | ".join([name, budget, *each]) + " |"
-
-
-def _best_line(name: str, rows: np.ndarray) -> str:
+def _show_best(name: str, rows: np.ndarray) -> list[str]:
     good, decided, used, equal, alone = rows.T
     fraction = used.sum() / equal.sum()
     named, named_alone = (_fraction(float(each.mean()), len(rows)) for each in (good, alone))
-    line = [name, named, f"{decided.mean():.2f}", f"{fraction:.2f}", named_alone]
-    return "| " + " | ".join(line) + " |"
+    return [name, named, f"{decided.mean():.2f}", f"{fraction:.2f}", named_alone]
 
 
 def _fraction(value: float, count: int) -> str:
@@ -179,6 +184,4 @@ def _fraction(value: float, count: int) -> str:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.guard(main)
+    engine.start(main)

@@ -17,9 +17,10 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.estimation.intervals import NORMAL_975, compute_wilson
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED
 from nevis_stream.experiments.evaluation_studies.any_model import (
     FAQ,
     METHODS,
@@ -29,7 +30,7 @@ from nevis_stream.experiments.evaluation_studies.any_model import (
     record_of,
 )
 from nevis_stream.experiments.evaluation_studies.method_study import split
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.queries.oracle import MatrixOracle
 
 LEVEL = 0.95
@@ -85,7 +86,7 @@ def on_common_splits(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.groupby(cell)["method"].transform("nunique") == rows["method"].nunique()]
 
 
-def print_widths(out: Path) -> None:
+def widths(out: Path) -> None:
     """Prints a row for each regime and number of evaluations; each method on the splits that it has
     in common with the one that it is compared with.
     """
@@ -101,14 +102,14 @@ def print_widths(out: Path) -> None:
         counts[name] = own["matrix"].agg(["nunique", "size"])
         for (kind, method), value in scaled.groupby(["kind", "method"])["factor"].first().items():
             factors.append(f"{kind}, {method} {value:.2f}")
-    print(f"{describe()}\n\n| regime | K | " + " | ".join(names) + " |")
-    print("|---|---:|" + "---:|" * len(names))
+    print(f"{describe()}\n")
+    table = []
     for kind, budget in relative[names[0]].index:
-        cells = []
+        table.append([kind, budget])
         for name in names:
             matrices, count = counts[name].loc[(kind, budget)]
-            cells.append(f"{relative[name][kind, budget]:.2f} ({count}, {matrices})")
-        print(f"| {kind} | {budget} | " + " | ".join(cells) + " |")
+            table[-1].append(f"{relative[name][kind, budget]:.2f} ({count}, {matrices})")
+    engine.print_table(f"{': | '.join(['regime | K', *names])}:", table)
     for kind, part in np.log(pd.DataFrame(relative)).groupby("kind"):
         means = np.exp(part.mean())
         shown = ", ".join(f"{name} {means[name]:.2f}" for name in names)
@@ -124,9 +125,9 @@ def compute_uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:
     return 2 * NORMAL_975 * np.sqrt(truth.var(axis=1, ddof=1) * (1 / budget - 1 / n))
 
 
-def print_sizes(folder: Path, splits: int) -> None:
+def size(matrices: Path = SHARED, splits: int = 5) -> None:
     """Prints a row for each number of evaluations."""
-    matrix, results = load_matrix(folder, MATRIX), []
+    matrix, results = load_matrix(matrices, MATRIX), []
     for seed in range(1, splits + 1):
         known, truth = split(matrix, make_design(matrix, "like"), seed)
         fit_key, key = jax.random.split(jax.random.key(seed))
@@ -147,40 +148,24 @@ def print_sizes(folder: Path, splits: int) -> None:
                 )
             )
     print(f"{describe()}; {MATRIX}, like, model_assisted, {splits} splits\n")
-    print("| K | n | error | covered | width | of plain draws | effective sample size | bar |")
-    print("|---:|---:|---:|---|---:|---:|---|---:|")
+    rows = []
     for budget, part in pd.concat(results).groupby("budget"):
         covered = part["covered"].mean()
         (low,), (high,) = compute_wilson(np.array([covered]), float(len(part)))
         means = part.groupby("seed")[["width", "uniform"]].mean()
         sizes = (means["uniform"] / means["width"]) ** 2
-        size = (part["uniform"].mean() / part["width"].mean()) ** 2
-        spread = f"{size:.2f} (splits {sizes.min():.2f} to {sizes.max():.2f})"
-        print(
-            f"| {budget} | {len(part)} | {part['error'].mean():.3f} | {covered:.2f} ({low:.2f}–"
-            f"{high:.2f}) | {part['width'].mean():.3f} | {part['uniform'].mean():.3f} | {spread} |"
-            f" {BARS.get(budget, '')} |"
+        effective = (part["uniform"].mean() / part["width"].mean()) ** 2
+        spread = f"{effective:.2f} (splits {sizes.min():.2f} to {sizes.max():.2f})"
+        error, width, uniform = (
+            f"{part[name].mean():.3f}" for name in ("error", "width", "uniform")
         )
-
-
-def main() -> None:
-    """Runs one of the two commands."""
-    parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("widths", "size"))
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--out", type=Path, help="folder of the record")
-    parser.add_argument("--splits", type=parse_positive, default=5)
-    options = parser.parse_args()
-    if options.command == "size":
-        print_sizes(options.matrices, options.splits)
-    elif options.out is None:
-        parser.error("widths needs --out, the folder of the record of any_model")
-    else:
-        print_widths(options.out)
+        interval = f"{covered:.2f} ({low:.2f}–{high:.2f})"
+        bar = BARS.get(budget, "")
+        rows.append((budget, len(part), error, interval, width, uniform, spread, bar))
+    engine.print_table(
+        "K: | n: | error: | covered | width: | of plain draws: | effective sample size | bar:", rows
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(widths, size)

@@ -8,6 +8,7 @@
 one split of all matrices after the other; ProEval is used as in `beside_proeval`.
 """
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,18 +17,18 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.prepared import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.fits import Fits
-from nevis_stream.experiments.evaluation_studies import method_study
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED, method_study
+from nevis_stream.experiments.evaluation_studies.any_model import load_matrix
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     DEFAULT,
     PROEVAL,
     run_proeval,
 )
-from nevis_stream.experiments.evaluation_studies.beside_proeval import load_matrix as read_matrix
 from nevis_stream.experiments.evaluation_studies.method_study import StudyDesign
-from nevis_stream.experiments.scripts import describe, make_parser
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import MatrixOracle
 
@@ -38,24 +39,23 @@ METHODS = (DEFAULT, UNGUARDED, "recommended", "adaptive_testing", PROEVAL)
 BAR, DRAWS = 1.05, 1000
 
 
-def measure_split(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
+def measure(folder: Path, matrix: str, known: int, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error of each method on one split."""
-    matrix = read_matrix(folder, name)
-    known_fraction = count / len(matrix.values)
-    design = StudyDesign((), (), known_fraction, new=NEW)
-    known, truth = method_study.split(matrix, design, seed)
+    studied = load_matrix(folder, matrix)
+    design = StudyDesign((), (), known / len(studied.values), new=NEW)
+    models, truth = method_study.split(studied, design, seed)
     means, fit_key = truth.mean(axis=1), jax.random.key(seed)
-    guarded = choice.choose(Fits(memory={}), known, len(truth), BUDGET, seed).method
+    guarded = choice.choose(Fits(memory={}), models, len(truth), BUDGET, seed).method
     used = {DEFAULT: guarded, UNGUARDED: guarded.removeprefix(methods.GUARDED)}
     done: dict[str, dict] = {}
     for method in METHODS:
         name = used.get(method, method)
         if method == PROEVAL:
-            found = run_proeval(known, truth, BUDGET, seed)
+            found = run_proeval(models, truth, BUDGET, seed)
             error = np.abs([each.estimates[BUDGET - 1] for each in found] - means)
             done[name] = {"error": error.mean(), "covered": None}
         elif name not in done:
-            evaluator = methods.get(name).fit(known, None, fit_key)
+            evaluator = methods.get(name).fit(models, None, fit_key)
             key = jax.random.fold_in(fit_key, BUDGET)
             found = evaluator.evaluate(MatrixOracle(truth), len(truth), BUDGET, key)
             inside = (found.low - 1e-9 <= means) & (means <= found.high + 1e-9)
@@ -66,15 +66,18 @@ def measure_split(folder: Path, name: str, count: int, seed: int) -> Iterator[di
         yield {"method": method, "used": name, "models": len(truth)} | done[name]
 
 
-def run(folder: Path, out: Path, splits: range) -> None:
+def parse_splits(text: str) -> range:
+    """Returns the splits FIRST:END."""
+    return range(*map(int, text.split(":")))
+
+
+def run(out: Path, matrices: Path = SHARED, splits: str = "0:6") -> None:
     """Adds the cells that the record lacks."""
-    record = record_of(out)
-    for seed, count, name in itertools.product(splits, KNOWN, MATRICES):
-        cell = {"matrix": name, "known": count, "seed": seed}
-        if cell not in record:
-            jax.clear_caches()
-            record.add(cell, list(measure_split(folder, name, count, seed)))
-            print(f"split {seed}: {name}, {count} known", flush=True)
+    cells = (
+        {"matrix": name, "known": count, "seed": seed}
+        for seed, count, name in itertools.product(parse_splits(splits), KNOWN, MATRICES)
+    )
+    engine.measure_missing(record_of(out), cells, functools.partial(measure, matrices))
 
 
 def record_of(out: Path) -> StudyRecord:
@@ -82,22 +85,21 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budget": BUDGET, "new": NEW})
 
 
-def print_table(out: Path, splits: range) -> None:
+def table(out: Path, splits: str = "0:6") -> None:
     """Prints the errors, and the default's over the better of `BESIDE`."""
     frame = pd.DataFrame(record_of(out).rows())
-    frame = frame[frame["seed"].isin(splits)]
-    print(f"{describe()}; splits {splits.start} to {splits.stop - 1}, K = {BUDGET}\n")
-    print("| known | matrix | splits | " + " | ".join(METHODS) + " | default ÷ better | chosen |")
-    print("|---:|---|---:|" + "---:|" * (len(METHODS) + 1) + "---|")
+    chosen_splits = parse_splits(splits)
+    frame = frame[frame["seed"].isin(chosen_splits)]
+    print(f"{describe()}; splits {chosen_splits.start} to {chosen_splits.stop - 1}, K = {BUDGET}\n")
+    rows = []
     for (count, name), part in frame.groupby(["known", "matrix"]):
         errors = part.pivot_table(index="seed", columns="method", values="error")
         shown = (f"{errors[each].mean():.4f} ± {errors[each].sem():.4f}" for each in METHODS)
         used = part[part["method"] == UNGUARDED]["used"].value_counts()
         chosen = ", ".join(f"{method} {times}" for method, times in used.items())
-        print(
-            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)}"
-            f" | {compute_ratio([errors]):.2f} | {chosen} |"
-        )
+        rows.append([count, name, len(errors), *shown, f"{compute_ratio([errors]):.2f}", chosen])
+    heads = ["known: | matrix | splits", *METHODS, "default ÷ better"]
+    engine.print_table(f"{': | '.join(heads)}: | chosen", rows)
     random = np.random.default_rng(0)
     for count, part in frame.groupby("known"):
         by_matrix = [
@@ -129,23 +131,5 @@ def compute_ratio(errors: Sequence[pd.DataFrame]) -> float:
     return float(np.exp(np.mean(logs)))
 
 
-def main() -> None:
-    """Runs one of the two commands."""
-    parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--splits", default="0:6")
-    options = parser.parse_args()
-    splits = range(*map(int, options.splits.split(":")))
-    if options.command == "table":
-        print_table(options.out, splits)
-    else:
-        run(options.matrices, options.out, splits)
-
-
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(run, table)

@@ -7,36 +7,32 @@ failure, by `adaptive_testing`; beside the fraction of failures among all sample
 """
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
 from nevis_stream.experiments.evaluation_studies.method_study import split
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.queries.oracle import MatrixOracle
 
 MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k, 400 known")
 BUDGET, SHOWN = 50, 20
 
 
-def main() -> None:
-    """Prints a row for each matrix."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--splits", type=parse_positive, default=1)
-    options = parser.parse_args()
+def measure(folder: Path, splits: int) -> Iterator[list[object]]:
+    """Yields a row for each matrix."""
     method = dataclasses.replace(methods.get("adaptive_testing"), cross_validated=False)
-    print(f"{describe()}; K = {BUDGET}, {SHOWN} samples of each model\n")
-    print("| matrix | new models | predicted | failed | of all left |\n|---|---:|---:|---:|---:|")
     for name in MATRICES:
         rows = []
-        for seed in range(1, options.splits + 1):
-            matrix = load_matrix(options.matrices, name)
+        for seed in range(1, splits + 1):
+            matrix = load_matrix(folder, name)
             known, truth = split(matrix, make_design(matrix, "like"), seed)
             key = jax.random.key(seed)
             evaluator = method.fit(known, None, key)
@@ -48,14 +44,15 @@ def main() -> None:
                 rows.append(
                     (table["probability"].mean(), failed, 1 - truth[model, ~observed].mean())
                 )
-        predicted, failed, of_all = np.mean(rows, axis=0)
-        print(
-            f"| {name} | {len(rows)} | {predicted:.3f} | {failed:.3f} | {of_all:.3f} |", flush=True
-        )
+        yield [name, len(rows), *(f"{mean:.3f}" for mean in np.mean(rows, axis=0))]
+
+
+def main(matrices: Path = SHARED, splits: int = 1) -> None:
+    """Prints the table."""
+    print(f"{describe()}; K = {BUDGET}, {SHOWN} samples of each model\n")
+    heads = "matrix | new models: | predicted: | failed: | of all left:"
+    engine.print_table(heads, measure(matrices, splits))
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(main)

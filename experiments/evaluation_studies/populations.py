@@ -15,12 +15,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
+from nevis_stream.dynamic_evaluation.methods import get
 from nevis_stream.estimation.intervals import compute_wilson
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED
 from nevis_stream.experiments.evaluation_studies.model_splits import split
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, make_unknown_cells
@@ -74,7 +75,7 @@ def measure(
     new = new[:NEW]
     models = ArrayMatrix(outcomes[known], None, SampleFacts(outcomes.shape[1]))
     fit_key, key = jax.random.split(jax.random.key(seed))
-    evaluator = methods.get(method).fit(models, None, fit_key)
+    evaluator = get(method).fit(models, None, fit_key)
     estimates = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), budget, key)
     results, columns = [], np.arange(outcomes.shape[1])
     widenings = [
@@ -95,26 +96,20 @@ def measure(
     return results
 
 
-def main() -> None:
+def main(
+    matrices: Path = SHARED,
+    draws: int = 20,
+    budget: int = 50,
+    methods: str = "stratified_mean,model_assisted,adaptive_testing",
+) -> None:
     """Prints a row for each matrix and method."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--draws", type=parse_positive, default=20)
-    parser.add_argument("--budget", type=parse_positive, default=50)
-    parser.add_argument("--methods", default="stratified_mean,model_assisted,adaptive_testing")
-    options = parser.parse_args()
     found: dict[tuple[str, str], list] = {}
-    for name, seed, outcomes, means, cluster in simulate_draws(options.matrices, options.draws):
-        for method in options.methods.split(","):
-            rows = measure(method, options.budget, outcomes, means, cluster, seed)
+    for name, seed, outcomes, means, cluster in simulate_draws(matrices, draws):
+        for method in methods.split(","):
+            rows = measure(method, budget, outcomes, means, cluster, seed)
             found.setdefault((name, method), []).extend(rows)
-    print(f"{describe()}; K = {options.budget} of {SIZE} samples, {options.draws} draws\n")
-    print(
-        "| samples from | method | n | "
-        + " | ".join(f"{way}: covered, width" for way in WAYS)
-        + " |"
-    )
-    print("|---|---|---:|" + "---|" * len(WAYS))
+    print(f"{describe()}; K = {budget} of {SIZE} samples, {draws} draws\n")
+    table = []
     for (name, method), rows in found.items():
         inside, width = (np.array(each, float) for each in zip(*rows, strict=True))
         cells = []
@@ -124,11 +119,10 @@ def main() -> None:
             cells.append(f"{covered:.2f} ({low:.2f}–{high:.2f}), {width[:, place].mean():.3f}")
         if "categories" not in name:
             cells[-1] = ""
-        print(f"| {name} | `{method}` | {len(rows)} | " + " | ".join(cells) + " |")
+        table.append([name, f"`{method}`", len(rows), *cells])
+    ways = [f"{way}: covered, width" for way in WAYS]
+    engine.print_table(" | ".join(["samples from | method | n:", *ways]), table)
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(main)

@@ -11,7 +11,9 @@ stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
 import sys
 import time
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import jax
 import numpy as np
@@ -19,15 +21,15 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
-from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation import methods as all_methods
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policy import make_grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.evaluation_studies import agreement
-from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED, agreement
+from nevis_stream.experiments.scripts import describe, measure_peak
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.reading import read_npz
@@ -50,33 +52,27 @@ ROWS_AT_ONCE = 20
 REFERENCE_PEAK = 365e9
 
 
-def main() -> None:
-    """Runs the chosen parts and prints the tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--splits", type=parse_positive, default=10)
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
-    parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
-    parser.add_argument(
-        "--only",
-        choices=("study", "scale", "cells"),
-        help="cells: only the errors of cells, for many splits",
-    )
-    options = parser.parse_args()
+def main(
+    out: Path,
+    matrices: Path = SHARED,
+    splits: int = 10,
+    seed: int = 0,
+    methods: Sequence[str] = NAMES,
+    only: Literal["study", "scale", "cells"] | None = None,
+) -> None:
+    """Runs the chosen parts and prints the tables; another seed has other splits."""
     print(f"{describe()}\n")
-    seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
-    if options.only == "cells":
-        print_cell_errors(sorted(options.matrices.glob("*.npz")), seeds)
-    if options.only in (None, "study"):
-        run_study(
-            sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out
-        )
-    if options.only in (None, "scale"):
-        scale(options.out)
+    seeds = range(seed * splits, (seed + 1) * splits)
+    files = sorted(matrices.glob("*.npz"))
+    if only == "cells":  # only the errors of cells, for many splits
+        print_cell_errors(files, seeds)
+    if only in (None, "study"):
+        run_study(files, seeds, methods, out)
+    if only in (None, "scale"):
+        scale(out)
 
 
-def run_study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
+def run_study(files: list[Path], splits: range, names: Sequence[str], out: Path) -> None:
     """Evaluates methods on every matrix and prints means over matrices."""
     record = StudyRecord(out / "study.jsonl", {"known": KNOWN_FRACTION})
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
@@ -106,7 +102,7 @@ def print_cell_errors(files: list[Path], splits: range) -> None:
         n = matrix.shape[1]
         for split in splits:
             known, new = divide_models(matrix, split)
-            rank, published = sort(known), methods.get("published").fit(known, None, None)
+            rank, published = sort(known), all_methods.get("published").fit(known, None, None)
             rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
                 answers = MatrixOracle(new)(make_grid(rank.order, len(new), budget))
@@ -139,7 +135,7 @@ def divide_models(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarra
     return matrix[models[:cut]], matrix[models[cut:]]
 
 
-def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[str]) -> None:
+def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: Sequence[str]) -> None:
     """Adds a row for each budget of the splits and methods of a matrix that are missing."""
     matrix = read_npz(file)["correct"]
     n = matrix.shape[1]
@@ -153,7 +149,7 @@ def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[s
         for cell in cells:
             name, rows = cell["method"], []
             key, fit_key = jax.random.split(jax.random.key(split))
-            evaluator = methods.get(name).fit(known, None, fit_key)
+            evaluator = all_methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
                 estimates = evaluator.evaluate(MatrixOracle(new), len(new), budget, key)
                 row = {"n": n, "budget": budget}
@@ -184,18 +180,12 @@ def print_table(rows: pd.DataFrame, value: str, title: str) -> None:
         .mean()
         .unstack()
     )
-    print(
-        f"| {title} | "
-        + " | ".join(map(str, means.columns))
-        + " |\n|---|"
-        + "---:|" * len(means.columns)
+    table = (
+        [f"`{name}`", *("" if np.isnan(mean) else f"{mean:.4f}" for mean in means.loc[name])]
+        for name in NAMES
+        if name in means.index
     )
-    for name in [name for name in NAMES if name in means.index]:
-        print(
-            f"| `{name}` | "
-            + " | ".join("" if np.isnan(mean) else f"{mean:.4f}" for mean in means.loc[name])
-            + " |"
-        )
+    engine.print_table(" | ".join([title, *(f"{budget}:" for budget in means.columns)]), table)
     print()
 
 
@@ -242,36 +232,33 @@ def print_error_parts(rows: pd.DataFrame) -> None:
     """
     own = rows[rows.method == "sort_and_search"]
     means = own.groupby(["matrix", "budget"])[["total", "aleatoric", "epistemic"]].mean()
-    heads = ("matrix", "a", "rate", "plateau", "aleatoric", *(f"epistemic at {b}" for b in SHOWN))
-    print(f"| {' | '.join(heads)} | at the most |\n|---|{'---:|' * len(heads)}")
+    rows = []
     for name, errors in means.groupby("matrix"):
         budgets = errors.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
             decay = agreement.fit_decay(budgets, errors.total.to_numpy())
             epistemic = dict(zip(budgets, errors.epistemic, strict=True))
             at = [f"{epistemic[b]:.3f}" if b in epistemic else "" for b in SHOWN]
-            print(
-                f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} |"
-                f" {errors.aleatoric.mean():.3f} | {' | '.join(at)} |"
-                f" {epistemic[budgets[-1]]:.3f} ({budgets[-1]}) |"
-            )
+            row = [name, f"{decay.a:.3f}", f"{decay.rate:.4f}", f"{decay.plateau:.3f}"]
+            most = f"{epistemic[budgets[-1]]:.3f} ({budgets[-1]})"
+            rows.append([*row, f"{errors.aleatoric.mean():.3f}", *at, most])
+    shown = " | ".join(f"epistemic at {budget}:" for budget in SHOWN)
+    heads = f"matrix | a: | rate: | plateau: | aleatoric: | {shown} | at the most:"
+    engine.print_table(heads, rows)
     print()
 
 
 def print_correlations(files: list[Path]) -> None:
     """Prints the correlations of models' outcomes (paper, Appendix D)."""
-    print(
-        "| matrix | pairs of models | mean correlation | positive | least"
-        " |\n|---|---:|---:|---:|---:|"
-    )
+    rows = []
     for file in files:
         correlations = agreement.correlate_models(read_npz(file)["correct"])
         pairs = correlations[np.triu_indices(len(correlations), 1)]
         pairs = pairs[~np.isnan(pairs)]
-        print(
-            f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} |"
-            f" {pairs.min():.3f} |"
-        )
+        numbers = f"{pairs.mean():.3f}", f"{(pairs > 0).mean():.1%}", f"{pairs.min():.3f}"
+        rows.append([file.stem, len(pairs), *numbers])
+    heads = "matrix | pairs of models: | mean correlation: | positive: | least:"
+    engine.print_table(heads, rows)
     print()
 
 
@@ -295,7 +282,7 @@ def scale(out: Path) -> None:
         f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times"
         f" {fraction:.2f}; best of 5.\n"
     )
-    print("| work | CPU s | scaled | MB allocated at most |\n|---|---:|---:|---:|")
+    engine.print_table("work | CPU s: | scaled: | MB allocated at most:", ())
 
     def line(name, work):
         tracemalloc.start()
@@ -303,7 +290,8 @@ def scale(out: Path) -> None:
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         spent = measure_seconds(work)
-        print(f"| {name} | {spent:.4f} | {spent * fraction:.4f} | {most / 1e6:.0f} |", flush=True)
+        numbers = f"{spent:.4f}", f"{spent * fraction:.4f}", f"{most / 1e6:.0f}"
+        engine.print_row([name, *numbers])
 
     line("read the rows' warm pages", lambda: [right.sum() for right, _ in cache.packed_rows()])
     line("sort by sum", lambda: sort(cache).order)
@@ -342,6 +330,4 @@ def make_synthetic_cache(path: Path, models: int, n: int) -> EvaluationCache:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

@@ -18,14 +18,15 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, GrowingIntervals, PredictValues
 from nevis_stream.estimation.intervals import compute_wilson
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.evaluation_studies import SHARED
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
 from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, compute_uniform_width
 from nevis_stream.experiments.evaluation_studies.method_study import split
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 
 HALF, NEW = 0.05, 100
@@ -81,34 +82,28 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
     return pd.DataFrame(rows).assign(split=seed), plain, count
 
 
-def main() -> None:
+def main(matrices: Path = SHARED, splits: int = 10) -> None:
     """Prints a row for each kind."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
-    parser.add_argument("--splits", type=parse_positive, default=10)
-    options = parser.parse_args()
-    seeds = range(FIRST, FIRST + options.splits)
-    frames, plain, assisted = zip(*(measure(options.matrices, each) for each in seeds), strict=True)
+    seeds = range(FIRST, FIRST + splits)
+    frames, plain, assisted = zip(*(measure(matrices, each) for each in seeds), strict=True)
     fixed = np.mean(plain), np.mean(assisted)
-    print(f"{describe()}; {MATRIX}, like, {options.splits} splits, half-width {HALF}\n")
+    print(f"{describe()}; {MATRIX}, like, {splits} splits, half-width {HALF}\n")
     print(f"Fixed K: {fixed[0]:.0f} plain random draws, {fixed[1]:.0f} of model_assisted\n")
-    print("| bets | n | samples, mean | … of splits | covered | ÷ plain | ÷ model_assisted | bar |")
-    print("|---|---:|---:|---|---|---:|---:|---:|")
-    rows = pd.concat(frames)
+    rows, table = pd.concat(frames), []
     for kind in KINDS:
         part = rows[rows["kind"] == kind]
         covered, used = part["covered"].mean(), part["used"].mean()
         (low,), (high,) = compute_wilson(np.array([covered]), float(len(part)))
         means = part.groupby("split")["used"].mean()
-        print(
-            f"| {kind} | {len(part)} | {used:.0f} | {means.min():.0f} to {means.max():.0f} |"
-            f" {covered:.3f} ({low:.3f}–{high:.3f}) | {used / fixed[0]:.2f} |"
-            f" {used / fixed[1]:.2f} | {BAR} |"
-        )
+        spread = f"{means.min():.0f} to {means.max():.0f}"
+        interval = f"{covered:.3f} ({low:.3f}–{high:.3f})"
+        ratios = (f"{used / each:.2f}" for each in fixed)
+        table.append([kind, len(part), f"{used:.0f}", spread, interval, *ratios, BAR])
+    engine.print_table(
+        "bets | n: | samples, mean: | … of splits | covered | ÷ plain: | ÷ model_assisted: | bar:",
+        table,
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(main)

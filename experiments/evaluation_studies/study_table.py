@@ -7,31 +7,29 @@ A row is the mean over the splits of one matrix, method and number of observed s
 with its standard error.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
 
 
-def main(files: Sequence[str]) -> None:
+def main(*words: Path) -> None:
     """Prints the table."""
-    print(f"{describe()}\n\n| study | matrix | method | K | splits | error of the mean | covered |")
-    print("|---|---|---|---:|---:|---:|---:|")
-    for file in map(Path, files):
-        rows = pd.read_csv(file)
-        for (matrix, method, budget), part in rows.groupby(
+    print(f"{describe()}\n")
+    rows = []
+    for file in words:
+        for (matrix, method, budget), part in pd.read_csv(file).groupby(
             ["matrix", "method", "budget"], sort=False
         ):
             error = part["accuracy_error"]
-            print(
-                f"| {file.stem} | {matrix} | `{method}` | {budget} | {len(part)} |"
-                f" {error.mean():.4f} ± {error.sem():.4f} | {part['coverage95'].mean():.3f} |"
-            )
+            shown = f"{error.mean():.4f} ± {error.sem():.4f}", f"{part['coverage95'].mean():.3f}"
+            rows.append([file.stem, matrix, f"`{method}`", budget, len(part), *shown])
+    engine.print_table(
+        "study | matrix | method | K: | splits: | error of the mean: | covered:", rows
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main, words="STUDY.csv ...")
+    engine.start(main)

@@ -14,16 +14,18 @@ so do the draws.
 """  # noqa: E501
 
 import csv
+import itertools
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogate import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.labelling_studies.simulation import Acquisition, simulate
 from nevis_stream.experiments.labelling_studies.tested_models import (
     NO_ANSWERS,
@@ -37,13 +39,7 @@ from nevis_stream.seeds import seed_for
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import format_csv
 
-LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")
-SURROGATES = flags.DEFINE_list("surrogates", ["heads", "tested_model"], "Surrogates that are run.")
-RULES = flags.DEFINE_list("rules", ["rms_loss", "uniform"], "Acquisition rules that are run.")
-REPETITIONS = flags.DEFINE_integer("repetitions", 500, "Number of repetitions.", lower_bound=1)
-SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
-
-RECORD = flags.DEFINE_string("record", "runs/label_coverage.jsonl", "Record of all repetitions.")
+RECORD = Path("runs/label_coverage.jsonl")
 
 SUMMARY = Path(__file__).with_suffix(".csv")
 WORDS = ("surrogate", "loss", "rule", "estimator")
@@ -63,25 +59,30 @@ def _estimators(rule):
     return PLAIN if rule == "uniform" else DRAWN
 
 
-def run() -> None:
-    """Adds repetitions."""
-    end = time.monotonic() + SECONDS.value
+def run(
+    losses: Sequence[str] = ("cross_entropy", "zero_one"),
+    surrogates: Sequence[str] = ("heads", "tested_model"),
+    rules: Sequence[str] = ("rms_loss", "uniform"),
+    repetitions: int = 500,
+    seconds: float = 1200,
+    record: Path = RECORD,
+) -> None:
+    """Adds repetitions, until `seconds` are over."""
+    end = time.monotonic() + seconds
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
-    record = StudyRecord(Path(RECORD.value))
-    for number in range(REPETITIONS.value):
-        missing = record.missing(
+    measured = StudyRecord(record)
+    for number in range(repetitions):
+        missing = measured.missing(
             {"repetition": number, "surrogate": surrogate, "loss": loss, "rule": rule}
-            for surrogate in SURROGATES.value
-            for loss in LOSSES.value
-            for rule in RULES.value
+            for surrogate, loss, rule in itertools.product(surrogates, losses, rules)
         )
         if not missing:
             continue
         if time.monotonic() > end:
             return
         subject = make_shifted_repetition(images, labels, features, FIRST_SEED + number, POOL)
-        _measure(record, missing, number, *subject)
+        _measure(measured, missing, number, *subject)
         print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
 
 
@@ -115,16 +116,16 @@ def _begun(surrogate):
     return lambda answers: surrogate(answers) if answers.values.size else first
 
 
-def print_table() -> None:
+def table(record: Path = RECORD) -> None:
     """Prints coverage, widths and errors, in Markdown."""
-    if len(record := StudyRecord(Path(RECORD.value))):
-        _summarise(record)
+    if len(measured := StudyRecord(record)):
+        _summarise(measured)
     with open(SUMMARY, newline="") as file:
         heads, *rows = csv.reader(file)
     print(f"{describe()}\n")
-    print(f"| {' | '.join(heads)} |\n|---|---|---|---|{'---:|' * (len(heads) - len(WORDS))}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
+    engine.print_table(
+        " | ".join([*heads[: len(WORDS)], *(f"{h}:" for h in heads[len(WORDS) :])]), rows
+    )
 
 
 def _summarise(record: StudyRecord) -> None:
@@ -167,6 +168,4 @@ def _deviation(asked):
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.command_line import start_run_or_table
-
-    start_run_or_table(run, print_table)
+    engine.start(run, table, keep_programs=False)

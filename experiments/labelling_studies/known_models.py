@@ -8,20 +8,17 @@ The new one was trained on 2,000 pictures without 7s. "shared": two known ones l
 adds repetitions to known_models.jsonl and continues where it was stopped.
 """
 
+import itertools
 from pathlib import Path
 
-from absl import flags
-
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
     format_ratios,
+    make_heads,
     make_known_repetition,
-    print_heads,
 )
 from nevis_stream.experiments.scripts import describe
-
-SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
-MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
 
 STEPS = (0, 20, 50, 100, 150, 200)
 SHOWN = (50, 100, 200)
@@ -45,31 +42,27 @@ RECORDED = RecordedPaths(
 )
 
 
-def run() -> None:
-    """Adds repetitions."""
+def run(seconds: float = 1200, repetitions: int = 30) -> None:
+    """Adds repetitions, until `seconds` are over."""
     tests = (
         ((case, *words), number, (number, case), STEPS)
-        for number in range(MOST.value)
+        for number in range(repetitions)
         for case in CASES
         for words in PLAN
     )
-    RECORDED.add_missing(tests, lambda key: make_known_repetition(*key), SECONDS.value)
+    RECORDED.add_missing(tests, lambda key: make_known_repetition(*key), seconds)
 
 
-def print_table() -> None:
+def table() -> None:
     """Prints the ratios, in Markdown."""
     print(f"{describe()}\n")
-    print_heads(dict.fromkeys(("case", "loss", "surrogate", "acquisition"), "---"), SHOWN)
-    recorded = RECORDED.read()
-    for case in CASES:
-        for surrogate, loss, rule in PLAN:
-            paths = list(recorded.get((case, surrogate, loss, rule), {}).values())
-            for estimator, cells in (format_ratios(paths, SHOWN, PRINTED) if paths else {}).items():
-                words = (case, loss, surrogate, rule, estimator, str(len(paths)), *cells)
-                print(f"| {' | '.join(words)} |")
+    recorded, rows = RECORDED.read(), []
+    for case, (surrogate, loss, rule) in itertools.product(CASES, PLAN):
+        paths = list(recorded.get((case, surrogate, loss, rule), {}).values())
+        for estimator, cells in (format_ratios(paths, SHOWN, PRINTED) if paths else {}).items():
+            rows.append((case, loss, surrogate, rule, estimator, len(paths), *cells))
+    engine.print_table(make_heads("case | loss | surrogate | acquisition", SHOWN), rows)
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.command_line import start_run_or_table
-
-    start_run_or_table(run, print_table)
+    engine.start(run, table, keep_programs=False)

@@ -10,12 +10,14 @@ probabilities are the squares of the model's.
 """
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import KnownLabels, fix_surrogate, run_active_test
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator
 
@@ -75,22 +77,21 @@ def _measure(model, loss: str, rate: float, exponent: int) -> np.ndarray:
     return np.array(results, np.float64)
 
 
-def main(_) -> None:
-    """Prints the table, in Markdown."""
-    print(f"{describe()}\n")
-    heads = " | ".join(f"{asked} labels" for asked in SHOWN)
-    print(f"| model | loss | errors | surrogate | estimator | {heads} |")
-    print(f"|---|---|---:|---|---|{'---:|' * len(SHOWN)}")
+def _list_rows() -> Iterator[list[str]]:
     for kind, (model, rates) in MODELS.items():
         for loss, rate, name in itertools.product(LOSSES, rates, EXPONENTS):
             means = _measure(model, loss, rate, EXPONENTS[name]).mean(axis=0)
             for estimator, column in zip(SHOWN_ESTIMATORS, means.swapaxes(0, 1), strict=True):
                 cells = [f"{covered:.0%}, {width:.2f}" for covered, width in column]
-                words = (kind, loss, f"{rate:.0%}", name, estimator, *cells)
-                print(f"| {' | '.join(words)} |", flush=True)
+                yield [kind, loss, f"{rate:.0%}", name, estimator, *cells]
+
+
+def main() -> None:
+    """Prints the table, in Markdown."""
+    print(f"{describe()}\n")
+    heads = " | ".join(f"{asked} labels:" for asked in SHOWN)
+    engine.print_table(f"model | loss | errors: | surrogate | estimator | {heads}", _list_rows())
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

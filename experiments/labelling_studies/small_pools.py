@@ -7,11 +7,15 @@ Pools of 120 to 1,000 pictures of MNIST, drawn from those of six small networks 
 pool; samples are drawn by their root mean square loss, a twentieth of the pool at a time.
 """
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.labelling_studies.simulation import Acquisition, simulate
 from nevis_stream.experiments.labelling_studies.tested_models import train_tested_network
 from nevis_stream.experiments.scripts import describe
@@ -49,22 +53,20 @@ def measure_coverage(subjects, size: int, loss: str) -> np.ndarray:
     return np.mean(covered, axis=0)
 
 
-def main(_) -> None:
+def _list_rows() -> Iterator[list[object]]:
+    subjects = [train_tested_network(number) for number in NETWORKS]
+    for size, loss in itertools.product(SIZES, ("cross_entropy", "zero_one")):
+        covered = measure_coverage(subjects, size, loss)
+        for name, shares in zip(ESTIMATORS, covered, strict=True):
+            yield [size, loss, name, *(f"{share:.1%}" for share in shares)]
+
+
+def main() -> None:
     """Prints the table, in Markdown."""
     print(f"{describe()}\n")
-    heads = " | ".join(f"{part / 20:.0%} labelled" for part in TWENTIETHS)
-    print(f"| pool | loss | estimator | {heads} |\n|---:|---|---|{'---:|' * len(TWENTIETHS)}")
-    subjects = [train_tested_network(number) for number in NETWORKS]
-    for size in SIZES:
-        for loss in ("cross_entropy", "zero_one"):
-            for name, shares in zip(
-                ESTIMATORS, measure_coverage(subjects, size, loss), strict=True
-            ):
-                cells = " | ".join(f"{share:.1%}" for share in shares)
-                print(f"| {size} | {loss} | {name} | {cells} |")
+    heads = " | ".join(f"{part / 20:.0%} labelled:" for part in TWENTIETHS)
+    engine.print_table(f"pool: | loss | estimator | {heads}", _list_rows())
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -59,16 +59,14 @@ def train_networks(
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
 
 
-def print_heads(columns: Mapping[str, str], shown: Sequence[int]) -> None:
-    """Prints the first two lines of a table with `format_ratios`, in Markdown.
+def make_heads(columns: str, shown: Sequence[int]) -> str:
+    """Returns the heads of a table with `format_ratios` (`engine.print_table`).
 
     Args:
-      columns: heads of the columns that say which test it was, with their alignments.
+      columns: heads of the columns that say which test it was.
       shown: numbers of labels, a column each.
     """
-    columns = {**columns, "estimator": "---", "n": "---:"}
-    columns |= {f"M = {asked}": "---:" for asked in shown}
-    print(f"| {' | '.join(columns)} |\n|{'|'.join(columns.values())}|")
+    return " | ".join([columns, "estimator | n:", *(f"M = {asked}:" for asked in shown)])
 
 
 def format_ratios(

@@ -8,20 +8,22 @@ was stopped; two of them must not work on the same surrogate and loss. A repetit
 pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
 
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.active_testing.surrogate import PUBLISHED
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
     MISSING,
     bootstrap_interval,
     format_ratios,
     load,
+    make_heads,
     make_shifted_repetition,
-    print_heads,
 )
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.learners.closed_form.patch_features import PatchFeatures
@@ -44,6 +46,7 @@ PLAN = (
     (POOL, "networks", OTHERS, 30, RARE),
     (LARGE, "heads", MAIN, 1, PUBLISHED),
 )
+SURROGATES = tuple(sorted({row[1] for row in PLAN}))
 RECORDED = RecordedPaths(
     Path(__file__).with_name("under_shift.jsonl"),
     ("pool", "surrogate", "loss", "acquisition"),
@@ -51,46 +54,46 @@ RECORDED = RecordedPaths(
     MISSING,
 )
 
-POOLS = flags.DEFINE_list("pools", [str(POOL), str(LARGE)], "Sizes of pools that are run.")
-SECONDS = flags.DEFINE_float("seconds", 3600, "Wall-clock time after which nothing is begun.")
-SURROGATES = flags.DEFINE_list(
-    "surrogates", sorted({row[1] for row in PLAN}), "Surrogates that are run."
-)
-RUN_LOSSES = flags.DEFINE_list("losses", list(LOSSES), "Losses that are run.")
 
-
-def run() -> None:
-    """Adds repetitions."""
+def run(
+    pools: Sequence[int] = (POOL, LARGE),
+    seconds: float = 3600,
+    surrogates: Sequence[str] = SURROGATES,
+    losses: Sequence[str] = LOSSES,
+) -> None:
+    """Adds repetitions, until `seconds` are over."""
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
     tests = (
         ((str(size), surrogate, loss, name), number, (number, size), steps)
         for size, surrogate, names, most, steps in PLAN
-        if surrogate in SURROGATES.value and str(size) in POOLS.value
+        if surrogate in surrogates and size in pools
         for number in range(most)
-        for loss in RUN_LOSSES.value
+        for loss in losses
         for name in names
     )
     RECORDED.add_missing(
-        tests, lambda key: make_shifted_repetition(images, labels, features, *key), SECONDS.value
+        tests, lambda key: make_shifted_repetition(images, labels, features, *key), seconds
     )
 
 
-def print_table() -> None:
+def table() -> None:
     """Prints the table of ratios, in Markdown."""
     print(f"{describe()}\n")
-    columns = {"pool": "---:", "surrogate": "---", "loss": "---", "acquisition": "---"}
-    print_heads(columns, SHOWN)
     recorded = RECORDED.read()
-    for size, surrogate, names, *_ in PLAN:
-        for loss in LOSSES:
-            for name in names:
-                words = str(size), surrogate, loss, name
-                if paths := list(recorded.get(words, {}).values()):
-                    _print(words, paths)
+    tests = (
+        (str(size), surrogate, loss, name)
+        for size, surrogate, names, *_ in PLAN
+        for loss, name in itertools.product(LOSSES, names)
+    )
+    engine.print_table(
+        make_heads("pool: | surrogate | loss | acquisition", SHOWN),
+        (row for words in tests if words in recorded for row in _list_rows(words, recorded[words])),
+    )
 
 
-def _print(words, paths) -> None:
+def _list_rows(words, recorded) -> Iterator[tuple]:
+    paths = list(recorded.values())
     rows = format_ratios(paths, SHOWN, PRINTED)
     if "monte_carlo" in rows:
         del rows["lure"]  # the same for uniform draws
@@ -98,7 +101,7 @@ def _print(words, paths) -> None:
         _percentage(np.array([path[f"share_{asked}"] for path in paths])) for asked in SHOWN
     ]
     for estimator, cells in rows.items():
-        print(f"| {' | '.join((*words, estimator, str(len(paths)), *cells))} |")
+        yield (*words, estimator, len(paths), *cells)
 
 
 def _percentage(shares: np.ndarray) -> str:
@@ -110,6 +113,4 @@ def _percentage(shares: np.ndarray) -> str:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.command_line import start_run_or_table
-
-    start_run_or_table(run, print_table)
+    engine.start(run, table, keep_programs=False)

@@ -13,15 +13,16 @@ without_shift.jsonl and continues where it was stopped.
 """  # noqa: E501
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.configs.tested_models import gather, load_tested_model
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
     load,
@@ -50,11 +51,6 @@ RECORDED = RecordedPaths(
     STEPS,
 )
 
-SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
-NAMES = flags.DEFINE_list("data", list(DATA), "Data sets that are run.")
-SURROGATES = flags.DEFINE_list("surrogates", ["ensemble", "heads"], "Surrogates that are run.")
-RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of the run of FT-prev.")
-
 
 def train_small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
     """Returns the data and the pool's labels of a small network and five others.
@@ -81,45 +77,50 @@ def train_small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
     return SurrogateData(predictions, features[pool], None, ensemble, None, *given), labels[pool]
 
 
-def load_checkpoint() -> tuple[SurrogateData, np.ndarray]:
+def load_checkpoint(run_dir: Path) -> tuple[SurrogateData, np.ndarray]:
     """Returns the data and the labels of MNIST's test split for a checkpoint of local25."""
     command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
-    command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
+    command += ["--config.budget=small", "--config.keep=all", f"--run_dir={run_dir}"]
     call(command)
-    (checkpoint,) = Path(RUN_DIR.value, "checkpoints").glob("*-mnist")
+    (checkpoint,) = (run_dir / "checkpoints").glob("*-mnist")
     pool = load_pool("mnist:test")
     model = load_tested_model(str(checkpoint), pool, None, ())
     return gather(model, pool, ("features", "ensemble")), pool.labels
 
 
-def run() -> None:
-    """Adds repetitions."""
+def run(
+    seconds: float = 1200,
+    data: Sequence[str] = tuple(DATA),
+    surrogates: Sequence[str] = tuple(RULES),
+    run_dir: Path = Path("runs/label_ordinary"),
+) -> None:
+    """Adds repetitions, until `seconds` are over; `run_dir` is that of the run of FT-prev."""
     tests = (
         ((name, *words), number, name, (0, *(step for step in STEPS if step <= DATA[name] // 10)))
-        for name in NAMES.value
+        for name in data
         for words in PLAN
-        if words[0] in SURROGATES.value
+        if words[0] in surrogates
         for number in range(REPETITIONS[words[0]])
     )
     RECORDED.add_missing(
         tests,
-        lambda name: load_checkpoint() if name == "mnist" else train_small_networks(name),
-        SECONDS.value,
+        lambda name: load_checkpoint(run_dir) if name == "mnist" else train_small_networks(name),
+        seconds,
     )
 
 
-def print_table() -> None:
+def table() -> None:
     """Prints how many labels reach the median error of a random tenth, in Markdown."""
     print(f"{describe()}\n")
-    print(
-        "| data | surrogate | loss | acquisition | estimator | n | labels needed | ratio at half |"
-    )
-    print("|---|---|---|---|---|---:|---:|---:|")
-    recorded = RECORDED.read()
+    recorded, rows = RECORDED.read(), []
     for words in ((name, *each) for name in DATA for each in PLAN):
         paths = list(recorded.get(words, {}).values())
         for estimator, needed in _find_needed(paths).items() if paths else ():
-            print(f"| {' | '.join((*words, estimator, str(len(paths)), needed))} |")
+            rows.append((*words, estimator, len(paths), needed))
+    engine.print_table(
+        "data | surrogate | loss | acquisition | estimator | n: | labels needed: | ratio at half:",
+        rows,
+    )
 
 
 def _find_needed(paths) -> dict[str, str]:
@@ -146,6 +147,4 @@ def _find_needed(paths) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.command_line import start_run_or_table
-
-    start_run_or_table(run, print_table)
+    engine.start(run, table, keep_programs=False)

@@ -23,15 +23,17 @@ effect, with noise and shift of its own.
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 from scipy import stats
 
 from nevis_stream.analysis.bootstrap import bound_over_seeds, bound_over_tasks
 from nevis_stream.catalogue import published
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe
 
 KEYS = 16  # sets of draws, shared by the simulations in turn
 
@@ -178,17 +180,11 @@ def print_table(
     title: str, settings: list[Setting], methods: dict[str, Method], args, fixed: bool = False
 ) -> None:
     """Prints how often the intervals of each method cover the truth in each setting."""
-    print(
-        f"\n{title}\n\n| effect, tasks × seeds, shift in points |"
-        + "".join(f" {name} |" for name in methods)
+    print(f"\n{title}\n")
+    engine.print_table(
+        " | ".join(["effect, tasks × seeds, shift in points", *(f"{name}:" for name in methods)]),
+        ([each.title, *measure_coverage(each, methods, args, fixed)] for each in settings),
     )
-    print("|---|" + "---:|" * len(methods))
-    for setting in settings:
-        print(
-            f"| {setting.title} |"
-            + "".join(f" {cell} |" for cell in measure_coverage(setting, methods, args, fixed)),
-            flush=True,
-        )
 
 
 def print_missed(args) -> None:
@@ -231,29 +227,16 @@ TABLES = {
 }
 
 
-def main() -> None:
-    """Simulates, and prints the tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--simulations", type=parse_positive, default=1000)
-    parser.add_argument(
-        "--key",
-        type=int,
-        default=0,
-        help="of all random draws; decision 0026 was made with others than 0",
-    )
-    parser.add_argument("--tables", default=",".join(TABLES), help=f"some of {', '.join(TABLES)}")
-    args = parser.parse_args()
+def main(simulations: int = 1000, key: int = 0, tables: Sequence[str] = tuple(TABLES)) -> None:
+    """Simulates, and prints the tables; decision 0026 was made with other keys than 0."""
     print(
-        f"{describe()}; {args.simulations} simulations per row; in brackets the mean width in"
-        " points,"
+        f"{describe()}; {simulations} simulations per row; in brackets the mean width in points,"
         " ends cut at ±100."
     )
-    for name in args.tables.split(","):
-        TABLES[name](args)
+    for name in tables:
+        TABLES[name](SimpleNamespace(simulations=simulations, key=key))
     print(f"\n{time.process_time() / 60:.1f} CPU minutes.")
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.paper_settings import STREAM
 from nevis_stream.experiments.learner_studies.recorded_runs import (
-    DIFFERENCES,
     RecordedRuns,
-    format_difference,
+    print_differences,
     read_cost,
     read_errors,
     summarise_errors,
@@ -66,10 +66,11 @@ SLICES = {
 
 def print_pairs(title: str, points: Points, costs: dict, pairs) -> None:
     """Prints differences of points over all tasks, each with the FLOPs of both."""
-    print(f"\n**{title}**\n{DIFFERENCES}")
-    for a, b in pairs:
-        name = f"{a[1]} {a[0]} ({costs[a]:.3g}) − {b[1]} {b[0]} ({costs[b]:.3g})"
-        print(format_difference(name, "all tasks", points[a], points[b]))
+    print(f"\n**{title}**")
+    names = {key: f"{key[1]} {key[0]} ({cost:.3g})" for key, cost in costs.items()}
+    print_differences(
+        (f"{names[a]} − {names[b]}", "all tasks", points[a], points[b]) for a, b in pairs
+    )
 
 
 def spread_over_tasks(values: np.ndarray) -> str:
@@ -82,50 +83,55 @@ def print_halves(points: Points, pairs) -> None:
     """Prints differences on the first and the last half, and between these (Welch's t)."""
     half = len(TASKS) // 2
     print("\n**Early and late in the stream**\n")
-    print("| difference | first 15 tasks | last 15 | late − early |\n|---|---:|---:|---:|")
+    rows = []
     for a, b in pairs:
         by_task = points[a].mean(axis=1) - points[b].mean(axis=1)
         early, late = by_task[:half], by_task[half:]
         test = stats.ttest_ind(late, early, equal_var=False).confidence_interval()
         change = f"{late.mean() - early.mean():+.4f} ({test.low:+.4f} to {test.high:+.4f})"
         name = f"{a[1]} − {b[1]}, {a[0]}"
-        print(f"| {name} | {spread_over_tasks(early)} | {spread_over_tasks(late)} | {change} |")
+        rows.append([name, spread_over_tasks(early), spread_over_tasks(late), change])
+    engine.print_table("difference | first 15 tasks: | last 15: | late − early:", rows)
 
 
 def print_slopes(points: Points, names) -> None:
     """Prints how the difference from indep changes by task in the second half of the stream."""
     half = len(TASKS) // 2
-    print("\n**Change by task over tasks 16 to 30**\n\n| learner − indep | slope |\n|---|---:|")
+    print("\n**Change by task over tasks 16 to 30**\n")
+    rows = []
     for budget, name in names:
         by_task = points[budget, name].mean(axis=1) - points[budget, "indep"].mean(axis=1)
         fit = stats.linregress(np.arange(half), by_task[half:])
         reach = stats.t.ppf(0.975, half - 2) * fit.stderr
-        print(f"| {name}, {budget} | {fit.slope:+.4f} ± {reach:.4f} |")
+        rows.append([f"{name}, {budget}", f"{fit.slope:+.4f} ± {reach:.4f}"])
+    engine.print_table("learner − indep | slope:", rows)
 
 
 def print_slices(points: Points, pairs) -> None:
     """Prints differences on the slices, and indep's error there."""
-    print(f"\n**By size, domain and resolution**\n{DIFFERENCES}")
-    for a, b in pairs:
-        for group, places in SLICES.items():
-            name = f"{a[1]} − {b[1]}, {a[0]}"
-            print(format_difference(name, group, points[a][places], points[b][places]))
-    print("\n| indep, 1x10000 | error |\n|---|---:|")
-    for group, places in SLICES.items():
-        print(f"| {group} | {summarise_errors(points['1x10000', 'indep'][places])} |")
+    print("\n**By size, domain and resolution**")
+    print_differences(
+        (f"{a[1]} − {b[1]}, {a[0]}", group, points[a][places], points[b][places])
+        for a, b in pairs
+        for group, places in SLICES.items()
+    )
+    print()
+    errors = points["1x10000", "indep"]
+    rows = ([group, summarise_errors(errors[places])] for group, places in SLICES.items())
+    engine.print_table("indep, 1x10000 | error:", rows)
 
 
 def print_repeats(points: Points, names) -> None:
     """Prints how much higher the error is at the second meeting with a data set."""
     second = [TASKS.index(name) for name in REPEATS]
     first = [TASKS.index(name.removesuffix("_2")) for name in REPEATS]
-    print(f"\n**The second meeting with a data set minus the first**\n{DIFFERENCES}")
-    for key in names:
-        table = points[key]
-        print(format_difference(f"{key[1]}, {key[0]}", "repeats", table[second], table[first]))
+    print("\n**The second meeting with a data set minus the first**")
+    print_differences(
+        (f"{key[1]}, {key[0]}", "repeats", points[key][second], points[key][first]) for key in names
+    )
 
 
-def main(_) -> None:
+def main() -> None:
     """Prints all tables."""
     runs = RECORDED.read()
     keys = list(dict.fromkeys(run[:2] for run in runs))
@@ -150,6 +156,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -12,18 +12,18 @@ All ten points with three seeds take about an hour and a half of one core, most 
 frontier_colossal.
 """  # noqa: E501
 
+import itertools
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from absl import flags
+import numpy as np
 
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.recorded_runs import (
-    DIFFERENCES,
     RecordedRuns,
     Runs,
-    define_choices,
-    define_seeds,
-    format_difference,
+    print_differences,
     read_cost,
     read_errors,
     summarise_errors,
@@ -53,11 +53,6 @@ TARGETS = {  # FLOPs of all phases, and the highest error over all tasks; a goal
 RECORDED = RecordedRuns(Path(__file__).with_name("front.jsonl"), "budget")
 PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
 
-OUT = flags.DEFINE_string("out", "runs/front", "folder of the run directories")
-NAMES = define_choices("points", POINTS, "points that are run")
-SEEDS = define_seeds()
-PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
-
 
 def find_target(flops: float) -> str:
     """Returns the target error at the lowest cost that is not below this one (3% allowed)."""
@@ -82,13 +77,16 @@ def compare(points: list[str]) -> list[tuple[str, str]]:
     return neighbours + [pair for pair in both if set(pair) <= set(points)]
 
 
-def main(_) -> None:
+def main(
+    out: Path = Path("runs/front"),
+    points: Sequence[str] = tuple(POINTS),
+    seeds: Sequence[int] = (0, 1, 2),
+    print_only: bool = False,
+) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    for seed in () if PRINT_ONLY.value else SEEDS.value:
-        for name in NAMES.value:
-            run = (*POINTS[name], int(seed))
-            run_dir = Path(OUT.value) / name / f"seed-{seed}"
-            RECORDED.measure(run, run_dir, {"stream": STREAM, "budget": POINTS[name][0]})
+    for seed, name in () if print_only else itertools.product(seeds, points):
+        values = {"stream": STREAM, "budget": POINTS[name][0]}
+        RECORDED.measure((*POINTS[name], seed), out / name / f"seed-{seed}", values)
     runs = RECORDED.read()
     print(f"Printed on {describe()}")
     print_tables(runs, PAPER.read())
@@ -106,33 +104,39 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     is_judged = [row["meta_split"] == "test" for row in rows]
     points = [name for name in POINTS if any(run[:2] == POINTS[name] for run in runs)]
     tables = {name: read_errors(runs, *POINTS[name], tasks) for name in points}
-    print(
-        "\n| point | seeds | error, all tasks | target, at most | error, meta-test | FLOPs of all"
-        " phases |\n|---|---:|---:|---:|---:|---:|"
-    )
+    shown = []
     for name, table in tables.items():
         flops = read_cost(runs, *POINTS[name])
         meta = summarise_errors(table[is_judged])
-        print(
-            f"| {name} | {table.shape[1]} | {summarise_errors(table)} | {find_target(flops)}"
-            f" | {meta} | {flops:.4g} |"
-        )
+        errors, target = summarise_errors(table), find_target(flops)
+        shown.append([name, table.shape[1], errors, target, meta, f"{flops:.4g}"])
+    print()
+    engine.print_table(
+        "point | seeds: | error, all tasks: | target, at most: | error, meta-test:"
+        " | FLOPs of all phases:",
+        shown,
+    )
     pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compare(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
         theirs = read_errors(paper, budget, "ft_dynamic", tasks)
         pairs += [
             (f"{name} − ft_dynamic, {budget}", table, theirs) for name, table in tables.items()
         ]
-    print(DIFFERENCES)
-    for name, table, base in pairs:
-        print(format_difference(name, "all tasks", table, base))
-        print(format_difference(name, "meta-test", table[is_judged], base[is_judged]))
-    print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
-    for i, task in enumerate(tasks):
-        print(f"| {task} | {' | '.join(f'{t[i].mean():.3f}' for t in tables.values())} |")
+    groups = {"all tasks": np.full(len(tasks), True), "meta-test": np.array(is_judged)}
+    print_differences(
+        (name, group, table[places], base[places])
+        for name, table, base in pairs
+        for group, places in groups.items()
+    )
+    print()
+    engine.print_table(
+        f"{': | '.join(['task', *tables])}:".replace(":", "", 1),
+        (
+            [task, *(f"{table[i].mean():.3f}" for table in tables.values())]
+            for i, task in enumerate(tasks)
+        ),
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -7,7 +7,6 @@ of all phases, with the range over seeds. Points on the front are filled, domina
 points in the same place the first is the largest, so that all are visible. Writes docs/front.png.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nevis_stream.analysis.pareto import find_pareto_front
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     read_cost,
@@ -81,7 +81,7 @@ def choose_sizes(places: np.ndarray) -> list[int]:
     ]
 
 
-def main(_: Sequence[str]) -> None:
+def main() -> None:
     """Draws the figure."""
     results = read_points()
     front = [results[i] for i in find_pareto_front([(p.error, p.flops) for p in results])]
@@ -134,6 +134,4 @@ def main(_: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -17,18 +17,15 @@ have the same hyper-parameters and state of the engine.
 """  # noqa: E501
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
-
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.recorded_runs import (
-    DIFFERENCES,
     RecordedRuns,
     Runs,
-    define_choices,
-    define_seeds,
-    format_difference,
     print_differences,
+    print_pairs,
     print_points,
     read_errors,
 )
@@ -61,12 +58,6 @@ HUBS = ("imagenet_stand_in", "tiny_imagenet")
 RECORDED = RecordedRuns(Path(__file__).with_name("hub.jsonl"), "stream")
 PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
 
-OUT = flags.DEFINE_string("out", "runs/hub", "folder of the run directories")
-NAMES = define_choices("learners", LEARNERS, "learners that are run")
-RUN_STREAMS = define_choices("streams", STREAMS, "streams that are run")
-SEEDS = define_seeds()
-PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
-
 
 def group_tasks(stream: str) -> dict[str, list[str]]:
     """Returns the task ids of a stream in groups, by the name of the group."""
@@ -89,7 +80,7 @@ def print_stream(runs: Runs, stream: str) -> None:
     parts = {group: tasks for group, tasks in group_tasks(stream).items() if tasks}
     hub = next(task for task in parts["all tasks"] if task in HUBS)
     print_points(f"`{stream}`", runs, stream, names, {**parts, hub: [hub]})
-    print_differences(runs, stream, names, parts)
+    print_pairs(runs, stream, names, parts)
 
 
 def print_change_by_hub(runs: Runs, without: Runs) -> None:
@@ -110,25 +101,29 @@ def print_change_by_hub(runs: Runs, without: Runs) -> None:
         if values is not _CLOSED
     }
     sides = {name: (hub, none) for name, (hub, none) in sides.items() if hub.shape == none.shape}
-    print(DIFFERENCES)
-    for name, (hub, none) in sides.items():
-        print(format_difference(f"{name}, with the hub − without", group, hub, none))
+    change = "with the hub − without"
+    rows = [(f"{name}, {change}", group, hub, none) for name, (hub, none) in sides.items()]
     for first, second in itertools.combinations(sides, 2):
         (hub, none), (base_hub, base_none) = sides[second], sides[first]
         name = f"{second} − {first}"
-        print(format_difference(f"{name}, without the hub", group, none, base_none))
-        change, base_change = hub - none, base_hub - base_none
-        print(format_difference(f"{name}, with the hub − without", group, change, base_change))
+        rows.append((f"{name}, without the hub", group, none, base_none))
+        rows.append((f"{name}, {change}", group, hub - none, base_hub - base_none))
+    print_differences(rows)
 
 
-def main(_) -> None:
+def main(
+    out: Path = Path("runs/hub"),
+    learners: Sequence[str] = tuple(LEARNERS),
+    streams: Sequence[str] = STREAMS,
+    seeds: Sequence[int] = (0, 1, 2),
+    print_only: bool = False,
+) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    for seed in () if PRINT_ONLY.value else SEEDS.value:
-        for learner in NAMES.value:
-            for stream in RUN_STREAMS.value:
-                run_dir = Path(OUT.value) / stream / learner / f"seed-{seed}"
-                values = {**LEARNERS[learner], "stream": stream}
-                RECORDED.measure((stream, learner, int(seed)), run_dir, values)
+    runs_wanted = () if print_only else itertools.product(seeds, learners, streams)
+    for seed, learner, stream in runs_wanted:
+        values = {**LEARNERS[learner], "stream": stream}
+        run_dir = out / stream / learner / f"seed-{seed}"
+        RECORDED.measure((stream, learner, seed), run_dir, values)
     runs = RECORDED.read()
     print(f"Printed on {describe()}")
     for stream in STREAMS:
@@ -138,6 +133,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

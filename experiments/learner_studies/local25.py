@@ -10,7 +10,7 @@ Prints a table of the complete runs in a folder (LEARNER/seed-N), and for each p
 difference in error with its paired bootstrap interval over tasks and the seeds that both have.
 """  # noqa: E501
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, format_difference
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.learner_studies.recorded_runs import print_differences
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -73,16 +74,7 @@ def spread(values: Sequence[float]) -> str:
 
 def print_points(runs: Runs) -> None:
     """Prints a row for each name: means over seeds, with the lowest and the highest."""
-    columns = (
-        "runs",
-        "seeds",
-        "error, all tasks",
-        "error, meta-test",
-        "FLOPs",
-        *(f"of it {phase}" for phase in PHASES),
-        "CPU-s, each seed",
-    )
-    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
+    rows = []
     for name, ledgers in runs.items():
         judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
         tables = [read_errors(ledger) for ledger in ledgers]
@@ -95,16 +87,19 @@ def print_points(runs: Runs) -> None:
         costs = [sum_phase_flops(ledger) for ledger in ledgers]
         phases = {phase: float(np.mean([c[phase] for c in costs])) for phase in PHASES}
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
-        print(
-            f"| {name} | {len(ledgers)} | {whole} | {meta} | {sum(phases.values()):.3g} |"
-            f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
-            f" {', '.join(f'{value:.0f}' for value in seconds)} |"
-        )
+        flops = [f"{each:.3g}" for each in (sum(phases.values()), *phases.values())]
+        shown = ", ".join(f"{value:.0f}" for value in seconds)
+        rows.append([name, len(ledgers), whole, meta, *flops, shown])
+    parts = " | ".join(f"of it {phase}:" for phase in PHASES)
+    engine.print_table(
+        "runs | seeds: | error, all tasks: | error, meta-test: | FLOPs:"
+        f" | {parts} | CPU-s, each seed:",
+        rows,
+    )
 
 
-def print_differences(runs: Runs, pairs: Iterable[tuple[str, str]]) -> None:
-    """Prints the interval of each pair of names, paired over tasks and the seeds that both have."""
-    print(DIFFERENCES)
+def list_differences(runs: Runs, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple]:
+    """Yields the errors of each pair of names, on the seeds that both have."""
     for first, second in pairs:
         sides = [
             {ledger.header.seed: read_errors(ledger) for ledger in runs[name]}
@@ -115,15 +110,20 @@ def print_differences(runs: Runs, pairs: Iterable[tuple[str, str]]) -> None:
         a, b = (
             np.asarray([[side[seed][task] for seed in seeds] for task in tasks]) for side in sides
         )
-        print(format_difference(f"{second} − {first}", "all tasks", a, b))
+        yield f"{second} − {first}", "all tasks", a, b
 
 
-def main(folder: Path) -> None:
-    """Prints the tables."""
-    runs = complete_runs(folder)
+def main(*words: Path) -> None:
+    """Prints the tables of the runs in each folder."""
+    for folder in words:
+        print_folder(complete_runs(folder))
+
+
+def print_folder(runs: Runs) -> None:
+    """Prints the tables of runs."""
     print(describe() + "\n")
     print_points(runs)
-    print_differences(runs, combinations(runs, 2))
+    print_differences(list_differences(runs, combinations(runs, 2)))
     print_tasks([ledger.run_dir for ledgers in runs.values() for ledger in ledgers])
 
 
@@ -133,19 +133,20 @@ def print_tasks(run_dirs: list[Path]) -> None:
     if not rows:
         return
     heads = [own.label for own in rows[0].own] + [f"published: {learner}" for learner in LEARNERS]
-    print(f"\n| task | {' | '.join(heads)} | other data |")
-    print("|---|" + "---:|" * len(heads) + "---|")
-    for row in rows:
-        cells = [f"{own.error.mean:.3f}" for own in row.own] + [
-            f"{row.published[learner]:.3f}" for learner in LEARNERS
-        ]
-        print(f"| {row.task_id} | {' | '.join(cells)} | {row.data_difference} |")
+    print()
+    engine.print_table(
+        f"task | {': | '.join(heads)}: | other data",
+        (
+            [
+                row.task_id,
+                *(f"{own.error.mean:.3f}" for own in row.own),
+                *(f"{row.published[learner]:.3f}" for learner in LEARNERS),
+                row.data_difference,
+            ]
+            for row in rows
+        ),
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(
-        lambda words: main(Path(entry.take_only_word(words, "the folder of the runs"))),
-        words="FOLDER",
-    )
+    engine.start(main, keep_programs=False)

@@ -16,10 +16,12 @@ only if they were made with the same state of the engine: start a new file after
 numbers (benchmarks/equal_results.py shows it).
 """  # noqa: E501
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
-
+from nevis_stream.errors import look_up
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.paper_settings import (
     BUDGETS,
     LEARNERS,
@@ -29,9 +31,7 @@ from nevis_stream.experiments.learner_studies.paper_settings import (
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Runs,
-    define_choices,
-    define_seeds,
-    print_differences,
+    print_pairs,
     print_points,
 )
 from nevis_stream.experiments.scripts import call, describe
@@ -41,12 +41,6 @@ _LARGEST = ("indep", "ft_prev", "ft_dynamic", "pt_ft")
 _MARGIN = {"select.margin": "4"}  # all runs on record have it; paper_rule.py has the paper's rule
 _CHOOSING = ("ft_dynamic", "ft_static", "mt", "pt_ft")
 RECORDED = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
-
-OUT = flags.DEFINE_string("out", "runs/paper", "folder of the run directories")
-NAMES = define_choices("learners", LEARNERS, "learners that are run")
-RUN_BUDGETS = define_choices("budgets", BUDGETS, "budgets that are run", ("2x480", "1x2400"))
-SEEDS = define_seeds()
-PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
 def make_settings(budget: str, learner: str) -> dict[str, str]:
@@ -81,16 +75,23 @@ def print_budget(runs: Runs, budget: str) -> None:
         "meta-test": [row["task_id"] for row in rows if row["meta_split"] == "test"],
     }
     print_points(budget, runs, budget, names, groups)
-    print_differences(runs, budget, names, groups)
+    print_pairs(runs, budget, names, groups)
 
 
-def main(_) -> None:
+def main(
+    out: Path = Path("runs/paper"),
+    learners: Sequence[str] = tuple(LEARNERS),
+    budgets: str = "2x480,1x2400",
+    seeds: Sequence[int] = (0, 1, 2),
+    print_only: bool = False,
+) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    for seed in () if PRINT_ONLY.value else SEEDS.value:
-        for budget in RUN_BUDGETS.value:
-            for learner in NAMES.value:
-                if budget != "1x10000" or learner in _LARGEST:
-                    measure(budget, learner, int(seed), Path(OUT.value))
+    wanted = budgets.split(",")
+    for budget in wanted:
+        look_up(BUDGETS, "budget", budget)
+    for seed, budget, learner in () if print_only else itertools.product(seeds, wanted, learners):
+        if budget != "1x10000" or learner in _LARGEST:
+            measure(budget, learner, seed, out)
     runs = RECORDED.read()
     print(f"Printed on {describe()}")
     for budget in BUDGETS:
@@ -99,6 +100,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from absl import flags
-
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.paper_settings import (
     BUDGETS,
     LEARNERS,
@@ -40,12 +39,6 @@ from nevis_stream.streams.named_streams import list_stream_rows
 
 RECORD = Path(__file__).with_name("paper_rule.jsonl")
 SETTING = "setting"
-
-OUT = flags.DEFINE_string("out", "runs/rule", "folder of the run directories")
-RECORD_FILE = flags.DEFINE_string("record", str(RECORD), "file to which complete runs are added")
-ONLY = flags.DEFINE_list("only", [""], "texts, of which the name of a run has to contain one")
-PAUSE = flags.DEFINE_string("pause", "", "file; while it exists, what runs is stopped")
-LIST = flags.DEFINE_bool("list", False, "print the names of all runs, run nothing")
 
 LONG: Mapping[str, Any] = {**BUDGETS["1x2400"], "budget": "small", "train.validate_every": "120"}
 SHORT: Mapping[str, Any] = {**BUDGETS["2x480"], "budget": "small"}
@@ -168,10 +161,10 @@ def list_queue() -> list[Piece]:
     return queue
 
 
-def measure(piece: Piece, out: Path) -> dict[str, Any]:
+def measure(piece: Piece, out: Path, pause: Path | None) -> dict[str, Any]:
     """Runs a piece, and returns its result."""
     require_prepared(str(piece.values.get("stream", "local25")))
-    run_dir, pause = piece.run_dir(out), Path(PAUSE.value) if PAUSE.value else None
+    run_dir = piece.run_dir(out)
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     continued, used = run_dir.exists(), (0.0, 0)
     for words in piece.commands(out):
@@ -182,23 +175,35 @@ def measure(piece: Piece, out: Path) -> dict[str, Any]:
     return result
 
 
-def main(_) -> None:
-    """Makes the runs that are missing."""
+def main(
+    out: Path = Path("runs/rule"),
+    record: Path = RECORD,
+    only: str = "",
+    pause: Path | None = None,
+    list: bool = False,
+) -> None:
+    """Makes the runs that are missing; with `list` prints the names of all.
+
+    Args:
+      out: folder of the run directories.
+      record: file to which complete runs are added.
+      only: texts, of which the name of a run has to contain one.
+      pause: a file; while it exists, what runs is stopped.
+      list: whether nothing is run.
+    """
     queue = [
         piece
         for piece in list_queue()
-        if any(text in " ".join(map(str, piece.run)) for text in ONLY.value)
+        if any(text in " ".join(map(str, piece.run)) for text in only.split(","))
     ]
-    recorded = RecordedRuns(Path(RECORD_FILE.value), SETTING)
+    recorded = RecordedRuns(record, SETTING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs ends too
     for piece in queue:
-        if LIST.value:
+        if list:
             print(*piece.run, "" if recorded.has(piece.run) else "(missing)")
         elif not recorded.has(piece.run):
-            recorded.add(piece.run, measure(piece, Path(OUT.value)))
+            recorded.add(piece.run, measure(piece, out, pause))
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

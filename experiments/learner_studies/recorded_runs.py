@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.analysis.bootstrap import bound_over_tasks
 from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import call
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.run_directory import environment
@@ -34,8 +34,6 @@ from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.vocabulary import PHASES
 
 Run = tuple[str, str, int]  # setting, learner, seed
-
-flags.disclaim_key_flags()  # the flags defined below belong to the caller, whose --help shows them
 
 
 @dataclass(frozen=True)
@@ -179,29 +177,6 @@ def require_prepared(stream: str) -> None:
         )
 
 
-def define_choices(name: str, valid: Iterable[str], help: str, default: Iterable[str] = ()) -> Any:
-    """Defines a flag, a list of names; the valid ones are the default, unless there is another."""
-    valid = list(valid)
-    flag = flags.DEFINE_list(name, list(default) or valid, f"{help}: {', '.join(valid)}")
-    flags.register_validator(
-        name,
-        lambda values: bool(values) and set(values) <= set(valid),
-        f"choose from {', '.join(valid)}",
-    )
-    return flag
-
-
-def define_seeds() -> Any:
-    """Defines the flag --seeds, a list of whole numbers from 0."""
-    flag = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run, whole numbers from 0")
-    flags.register_validator(
-        "seeds",
-        lambda values: bool(values) and all(value.isdecimal() for value in values),
-        "give whole numbers from 0, for example 0,1,2",
-    )
-    return flag
-
-
 def read_errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
     """Returns float[tasks, seeds]: the errors of a learner in one setting."""
     seeds = [run for run in sorted(runs) if run[:2] == (setting, learner)]
@@ -228,44 +203,50 @@ def print_points(
     groups: Mapping[str, Sequence[str]],
 ) -> None:
     """Prints the errors of each learner on each group of tasks, and its cost."""
-    heads = (*(f"error, {group}" for group in groups), "FLOPs of all phases")
-    print(f"\n| {title} | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
+    rows = []
     for name in learners:
         tables = [read_errors(runs, setting, name, tasks) for tasks in groups.values()]
         cells = [*map(summarise_errors, tables), f"{read_cost(runs, setting, name):.3g}"]
-        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} |")
+        rows.append([name, tables[0].shape[1], *cells])
+    errors = " | ".join(f"error, {group}:" for group in groups)
+    print()
+    engine.print_table(f"{title} | seeds: | {errors} | FLOPs of all phases:", rows)
 
 
-DIFFERENCES = (
-    "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
-    " tasks better / worse |\n|---|---|---:|---|---:|"
-)
-
-
-def format_difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> str:
-    """Returns a row of a table of `DIFFERENCES`: the error of A minus that of B.
+def print_differences(rows: Iterable[tuple[str, str, np.ndarray, np.ndarray]]) -> None:
+    """Prints a row for each difference of errors, those of A minus those of B.
 
     Args:
-      name: of the difference.
-      group: name of the group of tasks.
-      a, b: float[tasks, seeds], errors of the same tasks.
+      rows: name of the difference, name of the group of tasks, and errors of A and of B,
+        float[tasks, seeds], of the same tasks.
     """
-    found, mean = bound_over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
-    interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
-    return (
-        f"| {name} | {group}, {len(a)} | {found.estimate:+.4f} | {interval} |"
-        f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+    print()
+    engine.print_table(
+        "difference in error | tasks | mean: | 95% interval, paired over tasks and seeds"
+        " | tasks better / worse:",
+        itertools.starmap(_show_difference, rows),
     )
 
 
-def print_differences(
+def _show_difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> list[str]:
+    """Returns the cells of a row."""
+    found, mean = bound_over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+    interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
+    counts = f"{(mean < 0).sum()} / {(mean > 0).sum()}"
+    return [name, f"{group}, {len(a)}", f"{found.estimate:+.4f}", interval, counts]
+
+
+def print_pairs(
     runs: Runs, setting: str, learners: Sequence[str], groups: Mapping[str, Sequence[str]]
 ) -> None:
     """Prints the difference of every pair of learners on every group of tasks."""
-    pairs = list(itertools.combinations(learners, 2))
-    if pairs:
-        print(DIFFERENCES)
-    for first, second in pairs:
-        for group, tasks in groups.items():
-            a, b = (read_errors(runs, setting, name, tasks) for name in (second, first))
-            print(format_difference(f"{second} − {first}", group, a, b))
+    if len(learners) > 1:
+        print_differences(
+            (
+                f"{second} − {first}",
+                group,
+                *(read_errors(runs, setting, name, tasks) for name in (second, first)),
+            )
+            for first, second in itertools.combinations(learners, 2)
+            for group, tasks in groups.items()
+        )

@@ -14,18 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.analysis.forward_transfer import average_transfer, measure_areas
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Run,
-    print_differences,
+    print_pairs,
     print_points,
-)
-
-RECORD = flags.DEFINE_string(
-    "record", "experiments/learner_studies/paper_rule.jsonl", "file of complete runs"
 )
 
 
@@ -55,13 +51,10 @@ def print_setting(runs: Mapping[Run, Mapping[str, Any]], setting: str) -> None:
     errors = [result["errors"] for result in own.values()]
     tasks = [task for task in errors[0] if all(task in each for each in errors)]
     print_points(setting, runs, setting, learners, {f"{len(tasks)} tasks": tasks})
-    print_differences(runs, setting, learners, {"tasks": tasks})
+    print_pairs(runs, setting, learners, {"tasks": tasks})
     machines = sorted({f"{r['processor']}, commit {r['commit']}" for r in own.values()})
     print(f"\nMeasured on {'; '.join(machines)}.")
-    print(
-        "\n| learner | FWT on repeats | starts from the task before | depth of the graph |"
-        " CPU seconds |\n|---|---|---:|---:|---:|"
-    )
+    rows = []
     for name in learners:
         seeds = [result for run, result in own.items() if run[1] == name]
         values = [measure_transfer(result["curves"]) for result in seeds]
@@ -74,18 +67,23 @@ def print_setting(runs: Mapping[Run, Mapping[str, Any]], setting: str) -> None:
         graph = np.asarray([describe_starts(result["starts"]) for result in seeds]).mean(axis=0)
         seconds = np.mean([result.get("cpu_seconds", math.nan) for result in seeds])
         of = len(seeds[0]["starts"]) - 1
-        print(f"| {name} | {shown} | {graph[0]:.1f} of {of} | {graph[1]:.1f} | {seconds:.0f} |")
+        starts = f"{graph[0]:.1f} of {of}"
+        rows.append([name, shown, starts, f"{graph[1]:.1f}", f"{seconds:.0f}"])
+    print()
+    engine.print_table(
+        "learner | FWT on repeats | starts from the task before: | depth of the graph:"
+        " | CPU seconds:",
+        rows,
+    )
 
 
-def main(_) -> None:
+def main(record: Path = Path(__file__).with_name("paper_rule.jsonl")) -> None:  # noqa: B008
     """Prints the tables of all settings with several learners."""
-    runs: Mapping[Run, Mapping[str, Any]] = RecordedRuns(Path(RECORD.value), "setting").read()
+    runs: Mapping[Run, Mapping[str, Any]] = RecordedRuns(record, "setting").read()
     for setting in dict.fromkeys(run[0] for run in runs):
         if len({run[1] for run in runs if run[0] == setting}) > 1 and "matrix" not in setting:
             print_setting(runs, setting)
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -9,9 +9,11 @@
 Prints a markdown table with CPU minutes and FLOPs of each task.
 """  # noqa: E501
 
+from collections import Counter
 from pathlib import Path
 
 from nevis_stream.cost.meter import total
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
@@ -27,36 +29,30 @@ TARGETS = {
 }
 
 
-def main(folder: Path) -> None:
+def main(*words: Path) -> None:
+    """Prints the tables of run directories."""
+    for folder in words:
+        print_run(folder)
+
+
+def print_run(folder: Path) -> None:
     """Prints the table of one run directory."""
-    ledger = Ledger(folder)
-    seconds = {}
+    ledger, rows = Ledger(folder), []
+    seconds: Counter[str] = Counter()
     for event in read_timing(folder):
-        seconds[event.task_id] = seconds.get(event.task_id, 0) + event.cpu_seconds
+        seconds[event.task_id] += event.cpu_seconds
     print(f"{describe()}; {ledger.header.learner}, seed {ledger.header.seed}, n = 1.\n")
-    columns = (
-        "task",
-        "test accuracy, %",
-        "target",
-        "test images",
-        "started from",
-        "CPU minutes",
-        "FLOPs",
-    )
-    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---|---:|---:|")
     for record in ledger.of_kind(PredictRecord):
         task, trained = record.task_id, ledger.training_of(record)
         start = trained.trials[0].info.get("initialised_from", "-")
-        spent = total(trained.flops) + total(record.flops)
-        print(
-            f"| {task} | {100 * (1 - record.error):.2f} | {TARGETS.get(task, '-')} |"
-            f" {record.n} | {start} | {seconds[task] / 60:.1f} | {spent:.3g} |"
-        )
+        spent = f"{total(trained.flops) + total(record.flops):.3g}"
+        row = [task, f"{100 * (1 - record.error):.2f}", TARGETS.get(task, "-"), record.n, start]
+        rows.append([*row, f"{seconds[task] / 60:.1f}", spent])
+    engine.print_table(
+        "task | test accuracy, %: | target: | test images: | started from | CPU minutes: | FLOPs:",
+        rows,
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(
-        lambda words: main(Path(entry.take_only_word(words, "one run directory"))), words="RUN_DIR"
-    )
+    engine.start(main, keep_programs=False)

@@ -6,22 +6,20 @@ Prints what the paper says of them: the rank correlations of year and size, the 
 1,000 to 20,000 images, and the domains by year.
 """
 
-from collections.abc import Sequence
+from pathlib import Path
 
 import matplotlib
 import numpy as np
-from absl import flags
 from scipy import stats
 
 from nevis_stream.catalogue import read_carried_table
+from nevis_stream.experiments import engine
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-OUT = flags.DEFINE_string("out", "docs/nevis22-stream.png", "file of the figure")
 
-
-def main(_: Sequence[str]) -> None:
+def main(out: Path = Path("docs/nevis22-stream.png")) -> None:
     """Draws the figure and prints the numbers."""
     rows = read_carried_table("nevis22_tasks")
     year = np.asarray([int(row["year"]) for row in rows])
@@ -50,7 +48,7 @@ def main(_: Sequence[str]) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     sizes.legend(frameon=False, fontsize=8)
     figure.tight_layout()
-    figure.savefig(OUT.value, metadata={"Software": None})
+    figure.savefig(out, metadata={"Software": None})
     print(f"{len(rows)} tasks of {len(years)} years, {size.sum():,} images")
     print(f"1,000 to 20,000 images: {((size >= 1e3) & (size <= 2e4)).mean():.2f} of the tasks")
     by_year = stats.spearmanr(years, [len(found) for found in domains.values()])
@@ -63,6 +61,4 @@ def main(_: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -12,17 +12,17 @@ prints a table of each data set and writes its page, OUT/DATA/report.html.
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.counted import choose_convolution_options
-from nevis_stream.experiments import scripts
+from nevis_stream.experiments import engine, scripts
 from nevis_stream.experiments.rollouts import page, training
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
 from nevis_stream.experiments.rollouts.training import BATCH, load_pool
-from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.terminal import TerminalProgress
 from nevis_stream.training.descent import begin, make_optimiser
 
@@ -45,10 +45,9 @@ def print_tables(both: Sequence[Rollouts]) -> None:
     """Prints the tables of a data set, which are those of its page."""
     for chapter in page.make_chapters(both):
         if chapter.table is not None:
-            heads = f"| {' | '.join(chapter.columns)} |\n|{'---|' * len(chapter.columns)}"
-            print(f"\n{both[0].settings.data}: {chapter.title}\n\n{heads}")
-            for row in chapter.rows:
-                print(f"| {' | '.join(text for text, _ in row)} |")
+            print(f"\n{both[0].settings.data}: {chapter.title}\n")
+            rows = ([text for text, _ in row] for row in chapter.rows)
+            engine.print_table(" | ".join(chapter.columns), rows)
     print()
     for each in both:
         print(f"- {both[0].settings.data}, {page.state_stall(each)}")
@@ -91,32 +90,27 @@ def run_vmapped() -> None:
         print(f"{count} in one vmapped program: {1000 * each:.1f} m{unit} a step and rollout")
 
 
-def main() -> None:
-    """Reads the flags; see the module."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", default="runs/rollouts")
-    parser.add_argument("--data", choices=list(WANTED))
-    parser.add_argument("--images", type=parse_positive, default=2500)
-    parser.add_argument("--path", type=parse_positive)
-    parser.add_argument("--hierarchical", type=parse_positive)
-    parser.add_argument("--vmapped", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.vmapped:
+def main(
+    out: Path = Path("runs/rollouts"),
+    data: Literal["cifar10_12k", "fashion_mnist"] | None = None,
+    images: int = 2500,
+    path: int | None = None,
+    hierarchical: int | None = None,
+    vmapped: bool = False,
+) -> None:
+    """Runs what is missing; see the module."""
+    if vmapped:
         run_vmapped()
         return
     print(scripts.describe())
-    for data in [arguments.data] if arguments.data else WANTED:
-        counts = arguments.path or WANTED[data][0], arguments.hierarchical or WANTED[data][1]
-        out = Path(arguments.out) / f"{data}-{arguments.images}"
-        begun = time.process_time()
-        both = run_designs(data, counts, out, arguments.images)
+    for name in [data] if data else WANTED:
+        counts = path or WANTED[name][0], hierarchical or WANTED[name][1]
+        begun, folder = time.process_time(), out / f"{name}-{images}"
+        both = run_designs(name, counts, folder, images)
         print(f"{time.process_time() - begun:.0f} CPU seconds of this process")
         print_tables(both)
-        print(page.write(out, both))
+        print(page.write(folder, both))
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.use_compilation_cache()
-    entry.guard(main)
+    engine.start(main)

@@ -5,12 +5,13 @@
 A page with figures and all tables is written by `python -m launch.dynamic_benchmark theory`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.theory import results
 
 TOLERANCE = 0.1  # of an exponent
@@ -232,17 +233,17 @@ def _of_exponential(updates: pd.DataFrame) -> Claim:
     )
 
 
-def main(words: Sequence[str]) -> None:
+def main() -> None:
     """Prints the claims as a Markdown table."""
-    from nevis_stream.experiments.scripts import describe
-
-    print(f"{describe()}\n\n| claim | source | measured | holds |\n|---|---|---|---|")
-    for each in check(Tables.compute(10_000, 0)):
-        measured = each.measured.replace("|", "\\|")
-        print(f"| {each.claim} | {each.source} | {measured} | {each.verdict} |")
+    print(f"{describe()}\n")
+    engine.print_table(
+        "claim | source | measured | holds",
+        (
+            [each.claim, each.source, each.measured.replace("|", "\\|"), each.verdict]
+            for each in check(Tables.compute())
+        ),
+    )
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch import entry
-
-    entry.start(main)
+    engine.start(main, keep_programs=False)
