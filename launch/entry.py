@@ -20,7 +20,7 @@ from pathlib import Path
 from absl import flags, logging
 
 from nevis_stream import user_code
-from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.errors import NevisStreamError, unknown
 from nevis_stream.storage import reading
 from nevis_stream.terminal import protect_streams
 
@@ -115,17 +115,6 @@ def _say_mistakes(work: Callable[[], None]) -> None:
 def get_arguments() -> list[str]:
     """Returns the words after the command's name."""
     return sys.argv[1:]
-
-
-def take_only_word(words: Sequence[str], meaning: str) -> str:
-    """Returns the only one of a command's words that are not flags.
-
-    Raises:
-      BadInput: there are none or several; the message asks for `meaning`.
-    """
-    if len(words) != 1:
-        raise BadInput(f"give {meaning}; see --help.")
-    return words[0]
 
 
 def get_command() -> str:

@@ -420,6 +420,8 @@ def run(text: str) -> tuple[int, str]:
             else ["python", "-m", "launch.console", words[1]]
         )
     module, sys.argv[1:] = f"nevis_stream.{words[2]}", words[3:]
+    for name in [name for name in sys.modules if ".experiments.commands." in name]:
+        del sys.modules[name]  # subcommands of research, with their flags
     for name in set(flags.FLAGS):  # those of libraries are defined once, when they are imported
         definer = flags.FLAGS.find_module_defining_flag(name)
         if definer not in sys.modules or definer.startswith("nevis_stream"):

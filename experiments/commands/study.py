@@ -22,7 +22,6 @@ from nevis_stream.evaluation_cache.facts import (
     find_repeat,
     name_groups,
     read_features,
-    read_model_facts,
 )
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
@@ -34,14 +33,18 @@ from nevis_stream.experiments.evaluation_studies import (
     study_summary,
 )
 from nevis_stream.experiments.evaluation_studies.method_study import StudiedMatrix, StudyDesign
-from nevis_stream.experiments.evaluation_studies.model_splits import GROUP, ModelSplit
+from nevis_stream.experiments.evaluation_studies.model_splits import (
+    GROUP,
+    ModelSplit,
+    read_model_facts,
+)
+from nevis_stream.experiments.evaluation_studies.plots import plot_budgets
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import make_console, print_groups, print_import
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_caches
 from nevis_stream.queries.samples import check_one_mean, check_weights
 from nevis_stream.report import palette
-from nevis_stream.report.evaluation_plots import plot_budgets
 from nevis_stream.report.names import add_legend
 from nevis_stream.report.styles import assign_styles
 from nevis_stream.storage import write_file

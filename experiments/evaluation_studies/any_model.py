@@ -23,7 +23,6 @@ import pandas as pd
 from nevis_stream.dynamic_evaluation import choice
 from nevis_stream.dynamic_evaluation import methods as all_methods
 from nevis_stream.estimation.intervals import compute_wilson
-from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments import engine
 from nevis_stream.experiments.evaluation_studies import SHARED, factorized_querying
 from nevis_stream.experiments.evaluation_studies.method_study import (
@@ -31,7 +30,7 @@ from nevis_stream.experiments.evaluation_studies.method_study import (
     StudyDesign,
     split,
 )
-from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit
+from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit, read_model_facts
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle

@@ -19,7 +19,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.choice import choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
+from nevis_stream.dynamic_evaluation.estimates import Estimates, SampleGroup, compute_group_means
 from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.errors import BadInput
@@ -187,6 +187,13 @@ def measure_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
         "kendall": kendall,
         "coverage95": float("nan") if np.isnan(estimates.low).any() else float(inside.mean()),
     }
+
+
+def compute_dataset_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+    """Returns the means of each data set; arguments as of `compute_group_means`."""
+    if facts.dataset is None:
+        return []
+    return compute_group_means(dataclasses.replace(facts, group=None), values)
 
 
 def measure_dataset_errors(

@@ -14,10 +14,14 @@ weaker         the same with the worst quarter
 import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.facts import find_repeat
+from nevis_stream.storage.reading import explain_absence
+from nevis_stream.storage.tables import read_table
 
 KINDS = ("random", "group", "biased:KIND", "by:COLUMN", "stronger", "weaker")
 ENDS = ("stronger", "weaker")
@@ -267,3 +271,31 @@ def hide_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray
     if hidden.all():
         raise BadInput(f"--hide={hide}: no data set is left for the known models.")
     return hidden
+
+
+def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarray]:
+    """Reads facts about models from a csv file: the column `model`, and any others.
+
+    Returns: by column, str[m] in the order of `models`; "" for a model that is not in the file.
+
+    Raises:
+      BadInput: the file cannot be read, has no column `model` or no other, or names a model twice.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(f"{path}: {explain_absence(path)}.")
+    table = read_table(path, str(path), {"model": ""})
+    names = table.columns
+    rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]
+    if len(names) < 2:
+        raise BadInput(f"{path}: needs the column `model` and at least one other.")
+    if (name := find_repeat([row["model"] for row in rows])) is not None:
+        raise BadInput(f"{path}: model {name!r} occurs twice.")
+    by_model = {row["model"]: row for row in rows}
+    if not by_model.keys() & set(models):
+        raise BadInput(f"{path}: has facts about none of the {len(models)} models.")
+    return {
+        name: np.array([(by_model.get(model, {}).get(name) or "") for model in models], str)
+        for name in names
+        if name != "model"
+    }

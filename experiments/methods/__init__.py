@@ -17,6 +17,7 @@ from nevis_stream.experiments.methods.bounds import (
     PublishedPredictor,
     SingleOrderFloor,
 )
+from nevis_stream.experiments.methods.gp_irt import GeneralizedItemResponse
 from nevis_stream.experiments.methods.nearest import Nearest
 from nevis_stream.experiments.methods.neural_process.prediction import NeuralProcess
 from nevis_stream.experiments.methods.reinforcement import Reinforcement
@@ -48,6 +49,7 @@ POLICIES: Mapping[str, Policy] = {
 
 PREDICTORS: Mapping[str, ScorePredictor] = {
     "anchor_weights": AnchorWeights(),
+    "gp_irt": GeneralizedItemResponse(),
     "nearest": Nearest(),
     "neural_process": NeuralProcess(),
     "published": PublishedPredictor(),

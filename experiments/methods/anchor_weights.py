@@ -19,11 +19,22 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import fill_unknown, is_observed, sample_means
+from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
 PENALTIES = np.geomspace(1e-3, 1e3, 13)  # in units of an anchor's mean sum of squares
+
+
+def sample_means(matrix: np.ndarray) -> np.ndarray:
+    """Returns the mean of each sample's known values, float64[n]; a sample that no model has met
+    gets the mean of all known values.
+    """
+    total, count = (
+        fill_unknown(matrix).sum(axis=0, dtype=np.float64),
+        is_observed(matrix).sum(axis=0),
+    )
+    return np.where(count, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
 
 
 class Weights(NamedTuple):

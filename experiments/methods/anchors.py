@@ -42,7 +42,6 @@ from nevis_stream.queries.samples import (
     fill_unknown,
     is_observed,
     make_numpy_generator,
-    sample_means,
 )
 from nevis_stream.storage.checkpoint import Tree
 
@@ -154,7 +153,9 @@ def _read_filled(known: Matrix, most: int, key: Key) -> Float[np.ndarray, "model
     the sample's mean.
     """
     values = known.matrix(draw_models(known, most, key))
-    filled = np.where(is_observed(values), fill_unknown(values), sample_means(values))
+    filled = np.where(
+        is_observed(values), fill_unknown(values), anchor_weights.sample_means(values)
+    )
     return filled.astype(np.float32)
 
 

@@ -170,13 +170,6 @@ def compute_group_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGr
     return means
 
 
-def compute_dataset_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
-    """Returns the means of each data set; arguments as of `compute_group_means`."""
-    if facts.dataset is None:
-        return []
-    return compute_group_means(dataclasses.replace(facts, group=None), values)
-
-
 def _summarise_group(
     facts: SampleFacts,
     values: Float[np.ndarray, "models samples"],

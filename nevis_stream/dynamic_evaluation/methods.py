@@ -25,7 +25,6 @@ from nevis_stream.dynamic_evaluation.policy import (
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import (
-    GeneralizedItemResponse,
     ItemResponse,
     ResponseAndGaussian,
 )
@@ -91,7 +90,6 @@ _OWN_POLICIES: Mapping[str, Policy] = {
 
 _OWN_PREDICTORS: Mapping[str, ScorePredictor] = {
     "combination": Combination(),
-    "gp_irt": GeneralizedItemResponse(),
     "irt_1pl": ItemResponse("one-parameter item response model", common=True),
     "irt_2pl": ItemResponse("two-parameter item response model"),
     "irt_gaussian": ResponseAndGaussian(),

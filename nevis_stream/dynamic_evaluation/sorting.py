@@ -99,13 +99,12 @@ class Rank:
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows; O(rows × n).
 
-        If it was sorted by sum or by confidence, it is the same as a rank of all rows. One by
+        If it was sorted by sum, it is the same as a rank of all rows. One by
         recursive sum has the scores of all rows, but equal scores stay in the order of the old
         ties, which the new rows do not refine: to refine them, sort again.
 
         Args:
-          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, as the rows of the
-            rank.
+          rows: uint8[r, n] of 0, 1 and 255.
         """
         total, counts = sum_columns(rows)
         if len(total) != self.n:
@@ -126,7 +125,7 @@ def sort_descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.nd
     return ties[np.argsort(keys[ties], kind="stable")]
 
 
-BY = ("sum", "confidence", "recursive")
+BY = ("sum", "recursive")
 
 
 def sort(
@@ -139,9 +138,8 @@ def sort(
 
     Args:
       known: a `Matrix`, or an `EvaluationCache` (its observed cells); or
-        uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n], confidences of the true
-        class with NaN.
-      by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
+        uint8[m0, n] of 0, 1 and 255.
+      by: "sum" of the outcomes, or "recursive" sum.
       depth: for "recursive" only: 1 is the plain sum, 2 the paper's two stages; more stages refine
         the order further.
       ties: int64[n], the order of samples with equal scores (for example of an older rank); None:
@@ -162,15 +160,10 @@ def sort(
             f"ties must be an order of the {known.shape[1]} samples, with every column once."
         )
     if hasattr(known, "column_sums"):
-        if by != "recursive":
-            total, counts = known.column_sums() if by == "sum" else known.confidence_sums()
+        if by == "sum":
+            total, counts = known.column_sums()
             return Rank(total.astype(np.float64), counts.astype(np.int64), ties)
         known = known.matrix()
-    if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
-        raise BadInput(
-            f'by="{by}" needs'
-            f" {'confidences (floats)' if by == 'confidence' else 'outcomes (uint8)'}."
-        )
     rank = Rank(*sum_columns(known), ties)
     return refine(known, rank, depth) if by == "recursive" else rank
 

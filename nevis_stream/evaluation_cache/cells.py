@@ -119,11 +119,6 @@ class Snapshot:
         more, seen = packing.sum_values(self._view, self._tiles[OBSERVED, SCORE], n)
         return total + more, known + seen
 
-    def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `EvaluationCache.confidence_sums`."""
-        tiles = self._tiles[OBSERVED, CONFIDENCE]
-        return packing.sum_values(self._view, tiles, len(self.columns))
-
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `EvaluationCache.row_sums`."""
         total, known = np.zeros((2, len(self.rows)))

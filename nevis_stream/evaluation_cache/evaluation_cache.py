@@ -456,12 +456,6 @@ class EvaluationCache:
         """
         return self._take_snapshot(models).column_sums()
 
-    def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, for each sample, the sum of the observed confidences, float64[n], and their
-        number, int32[n].
-        """
-        return self._take_snapshot().confidence_sums()
-
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each model, the sum of its observed values, [m] (int64, or float64 for a
         cache with `scores`), and their number, int64[m].

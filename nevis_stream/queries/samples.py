@@ -35,17 +35,6 @@ def fill_unknown(matrix: np.ndarray) -> np.ndarray:
     return np.where(is_observed(matrix), matrix, 0).astype(np.float32)
 
 
-def sample_means(matrix: np.ndarray) -> np.ndarray:
-    """Returns the mean of each sample's known values, float64[n]; a sample that no model has met
-    gets the mean of all known values.
-    """
-    total, count = (
-        fill_unknown(matrix).sum(axis=0, dtype=np.float64),
-        is_observed(matrix).sum(axis=0),
-    )
-    return np.where(count, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
-
-
 def make_unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
     """Returns a matrix of unknown cells, of outcomes or of scores."""
     return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)
@@ -94,23 +83,9 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
 
 
 def sum_columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each column's sum over known cells, float64[n], and their number, int64[n].
-
-    Rows are outcomes, uint8[m, n], or confidences, float[m, n] in [0, 1] with NaN. Confidences are
-    rounded to float16, as a cache stores them: then their sums in float64 are exact, in any order
-    of the rows.
+    """Returns the sum over known cells of each column of outcomes, uint8[m, n], float64[n], and
+    their number, int64[n].
     """
-    rows = np.asarray(rows)
-    if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
-        mask = ~np.isnan(rows)
-        inside = (rows[mask] >= 0) & (rows[mask] <= 1)
-        if not inside.all():
-            raise BadInput(
-                f"a confidence is between 0 and 1, or NaN if unknown, not {rows[mask][~inside][0]}."
-            )
-        return np.where(mask, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), mask.sum(
-            axis=0
-        )
     rows = check_outcomes(rows)
     return (rows == 1).sum(axis=0).astype(np.float64), (rows != UNKNOWN).sum(axis=0)
 

@@ -49,25 +49,6 @@ def test_a_recursive_rank_that_grows_has_all_scores_and_its_old_ties():
 
 
 @settings(deadline=None)
-@given(st.data())
-def test_confidences_that_arrive_give_the_same_order_as_all_at_once(data):
-    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
-    known = random.random((9, 40)) ** 8
-    known[random.random(known.shape) < 0.2] = np.nan
-    grown = sort(known[:2], by="confidence")
-    for row in known[2:]:
-        grown = grown.add(row[None])
-    assert (grown.order == sort(known[::-1], by="confidence").order).all()
-
-
-def test_confidence_and_sum_differ():
-    confidence = np.array([[0.9, 0.6, 0.2], [0.9, 0.6, 0.9]])
-    assert sort(confidence, by="confidence").order.tolist() == [0, 1, 2]
-    assert sort((confidence > 0.5).astype(np.uint8)).order.tolist() == [0, 1, 2]
-    assert sort(np.array([[0.6, 0.7, 0.2]]), by="confidence").order.tolist() == [1, 0, 2]
-
-
-@settings(deadline=None)
 @given(outcomes(values=(0, 1, 255)), st.integers(1, 5))
 def test_recursive_sum_only_reorders_ties(known, depth):
     known[0, 0] = 1
@@ -120,25 +101,20 @@ def test_descending_is_stable(scores):
     assert sort_descending(scores + 0.5).tolist() == expected
 
 
-@pytest.mark.parametrize("by", ["sum", "confidence", "recursive"])
+@pytest.mark.parametrize("by", ["sum", "recursive"])
 def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
     matrix = one_order(6, 50, noise=1.0)
-    confidence = np.random.default_rng(0).random((6, 50)).astype(np.float16)
     cache = EvaluationCache(tmp_path / "cache", create=True)
-    for model, (row, sure) in enumerate(zip(matrix, confidence, strict=True)):
-        cache.append(f"model {model}", [f"sample {column}" for column in range(50)], row, sure)
-    assert (
-        sort(cache, by).order == sort(confidence if by == "confidence" else matrix, by).order
-    ).all()
+    for model, row in enumerate(matrix):
+        cache.append(f"model {model}", [f"sample {column}" for column in range(50)], row)
+    assert (sort(cache, by).order == sort(matrix, by).order).all()
 
 
 @pytest.mark.parametrize(
     "known, by, message",
     [
-        (np.zeros((2, 3), np.uint8), "size", "'size'.*confidence, recursive"),
-        (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
+        (np.zeros((2, 3), np.uint8), "size", "'size'.*recursive, sum"),
         (np.zeros((2, 3)), "sum", "outcomes"),
-        (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),
         (np.full((2, 3), 2, np.uint8), "sum", "also has"),
     ],
 )

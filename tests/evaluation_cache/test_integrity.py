@@ -60,10 +60,6 @@ def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, mode
         assert (correct == (matrix == 1).sum(0)).all() and (known == (matrix != U).sum(0)).all()
         correct, known = cache.row_sums()
         assert (correct == (matrix == 1).sum(1)).all() and (known == (matrix != U).sum(1)).all()
-        confidence = cache.confidence().astype(float)
-        total, counted = cache.confidence_sums()
-        np.testing.assert_allclose(total, np.nansum(confidence, 0))
-        assert (counted == (~np.isnan(confidence)).sum(0)).all()
         for row, (bits, there) in zip(matrix, cache.packed_rows(), strict=True):
             assert (np.unpackbits(bits.view(np.uint8), count=samples) == (row == 1)).all()
             assert bits.shape == (-(-samples // 64),)
@@ -251,7 +247,6 @@ def test_a_flipped_bit_that_cannot_be_read_is_told(tmp_path, columns, plane, byt
     readers = {"correct": [cache.matrix, cache.column_sums]}
     readers["confidence"] = [
         cache.confidence,
-        cache.confidence_sums,
         lambda: cache.confidence(["b"], ["s98", "s7"]),
     ]
     for read in readers[plane]:

@@ -15,7 +15,6 @@ from nevis_stream.report.parts import (
     answering,
     costs,
     differences,
-    dynamic_evaluation,
     finetuning_graph,
     forward_transfer,
     learning_curves,
@@ -77,7 +76,6 @@ PARTS_ACROSS: tuple[Part, ...] = (
     ablations,
     answering,
     transfer_matrix,
-    dynamic_evaluation,
     *(extensions.load(REPORT_PARTS, name) for name in extensions.list_offered(REPORT_PARTS)),
 )
 """Parts whose functions take all sections together, as `PageContents`; they come last, at the end

@@ -13,10 +13,10 @@ import pytest
 from nevis_stream.additions.models import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.evaluation_studies import evaluation_summary
+from nevis_stream.experiments.evaluation_studies import report_of_caches as dynamic_evaluation
+from nevis_stream.experiments.evaluation_studies.report_of_caches import summarise_additions
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts import dynamic_evaluation
-from nevis_stream.report.parts.dynamic_evaluation import summarise_additions
 from nevis_stream.report.summaries import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table

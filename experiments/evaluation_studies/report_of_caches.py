@@ -10,13 +10,13 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nevis_stream.report import palette, svg
-from nevis_stream.report.evaluation_plots import (
+from nevis_stream.experiments.evaluation_studies.plots import (
     describe_fit,
     plot_budgets,
     plot_decomposition,
     plot_outcomes,
 )
+from nevis_stream.report import palette, svg
 from nevis_stream.report.section import PageContents
 from nevis_stream.report.styles import MARKERS, assign_styles
 from nevis_stream.report.summaries import Evaluation
@@ -40,10 +40,11 @@ def html(contents: PageContents) -> Markup | None:
         for number, evaluation in enumerate(contents.evaluations, start=1)
     ]
     first = render(
-        "parts/dynamic_evaluation_overview.html", rows=summarise_additions(contents.evaluations)
+        f"{__package__}:report_of_caches_overview.html",
+        rows=summarise_additions(contents.evaluations),
     )
     return first + Markup("").join(
-        render("parts/dynamic_evaluation.html", it=view) for view in views
+        render(f"{__package__}:report_of_caches.html", it=view) for view in views
     )
 
 

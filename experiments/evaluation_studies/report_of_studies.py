@@ -13,8 +13,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from nevis_stream.experiments.evaluation_studies.plots import mark_budgets
 from nevis_stream.report import palette, svg
-from nevis_stream.report.evaluation_plots import mark_budgets
 from nevis_stream.report.section import PageContents
 from nevis_stream.report.styles import Style, assign_styles
 from nevis_stream.report.summaries import Study
@@ -32,7 +32,9 @@ def html(contents: PageContents) -> Markup | None:
     if not contents.studies:
         return None
     views = [_make_view(number, study) for number, study in enumerate(contents.studies, start=1)]
-    return Markup("").join(render(f"{__package__}:report_part.html", it=view) for view in views)
+    return Markup("").join(
+        render(f"{__package__}:report_of_studies.html", it=view) for view in views
+    )
 
 
 def tables(contents: PageContents) -> dict[str, pd.DataFrame]:
