@@ -28,6 +28,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.launch import command_line, config_flag
 from nevis_stream.learner import configure
 from nevis_stream.learners.table import TABLE
+from nevis_stream.report import summaries
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.records import PredictRecord
 from tests import forked, toy
@@ -392,7 +393,7 @@ def test_the_former_names_give_the_same_modules(tmp_path):
     assert done.stdout == "True 3\n", done.stderr
 
 
-def test_without_research_its_commands_and_configs_are_said_to_be_missing(monkeypatch, capsys):
+def test_what_is_missing_without_research_is_said(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(extensions, "entry_points", lambda group: [])
     assert command_line.find_offered("label") == ()
     for words in (["simulate", "--out=study"], []):
@@ -402,3 +403,6 @@ def test_without_research_its_commands_and_configs_are_said_to_be_missing(monkey
         assert "install the project again, as README says" in capsys.readouterr().err
     with pytest.raises(BadInput, match="offers any config .* install the project again"):
         config_flag.split_words(["--config=studies/width"]).config()
+    (tmp_path / "study_summary.json").write_text("{}")
+    with pytest.raises(BadInput, match="any part of the report .* install the project again"):
+        summaries.read_study(tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 from nevis_stream.analysis.own_files import find_own_file
 from nevis_stream.analysis.runs import NothingToRead
 from nevis_stream.errors import BadInput
+from nevis_stream.extensions import REPORT_PARTS, explain_absence
 from nevis_stream.storage.reading import read_bytes, read_json
 
 _CACHE_FILE, _STUDY_FILE = "index.sqlite", "study.json"  # they show that a directory is one
@@ -86,6 +87,8 @@ def read_study(path: Path) -> Study:
 def _read_summary(
     path: Path, name: str, schema: int, needed: Sequence[str], remedy: str
 ) -> dict[str, Any]:
+    if absence := explain_absence(REPORT_PARTS):  # else the page would lack it without a word
+        raise NothingToRead(absence.strip())
     try:
         summary = read_json(find_own_file(path, name))
         version = summary.get("schema", 0)
