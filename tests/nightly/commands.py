@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,31 @@ def read_answers() -> dict[str, int]:
     """Returns values by sample from the file of `write_answers`."""
     with open("answers.csv", newline="") as file:
         return {row["sample"]: int(row["value"]) for row in csv.DictReader(file)}
+
+
+HARNESS = """
+import json, sys
+words = dict(zip(sys.argv[1:], sys.argv[2:]))
+with open(words["--samples"]) as file:
+    asked = json.load(file)["quiz"]
+with open(words["--output_path"] + "/samples_quiz_2024-06-28T00-00-00.00001.jsonl", "w") as file:
+    for each in asked:
+        line = {"doc_id": each, "filter": "none", "metrics": ["acc"], "acc": each % 2}
+        print(json.dumps(line), file=file)
+"""
+
+
+def write_quiz() -> None:
+    """Writes outcomes by task and number, and a program that does what a harness does."""
+    Path("harness.py").write_text(HARNESS)
+    with open("quiz.csv", "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["model", "dataset", "sample", "outcome"])
+        table.writerows(
+            [f"m{model}", "quiz", sample, int((model * sample + model) % 3 > 0)]
+            for model in range(8)
+            for sample in range(20)
+        )
 
 
 def change_answers() -> None:
@@ -259,6 +285,12 @@ COMMANDS = [
     Command("evaluate tell", TELL, ASKED),
     Command("evaluate tell --correct", [*TELL, "--correct"], [*ASKED, TELL, change_answers]),
     Command("evaluate report", ["evaluate", "report", "live"], [*ASKED, TELL]),
+    Command(
+        "evaluate with-lm-eval",
+        ["evaluate", "with-lm-eval", "live", "--", sys.executable, "harness.py"]
+        + ["--output_path=out"],
+        [write_quiz, [*LIVE[:2], "quiz.csv", *LIVE[3:-1], "--method=irt_2pl_adaptive"]],
+    ),
     Command("Session.tell", in_python(lambda de: de.Session("live").tell(read_answers())), ASKED),
     Command(
         "Session.run",
@@ -346,8 +378,7 @@ NOT_SWEPT = {
     "evaluate stats": "prints",
     "evaluate status": "prints",
     "evaluate verify": "prints",
-    "evaluate with-inspect": "it is `ask` and `tell`, around a harness",
-    "evaluate with-lm-eval": "it is `ask` and `tell`, around a harness",
+    "evaluate with-inspect": "it is `with-lm-eval` around another harness",
     "label status": "prints",
     "slurm": "needs a cluster: tests/nightly/test_real_slurm.py",
     "watch": "prints",

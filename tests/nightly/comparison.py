@@ -12,6 +12,7 @@ from typing import Any
 from nevis_stream.evaluation_cache import EvaluationCache
 
 _NOT_COMPARED = re.compile(r"-(wal|shm|journal)$|cells\.bin$")  # `verify` reads the cells
+_LOGS = re.compile(r"^out/asked-\d+(/|$)")  # those of a harness that was killed are kept
 _EVENTS = re.compile(r"(events\.out\.tfevents)\..*")  # TensorBoard's names have the time and more
 _DIARIES = ("environment.jsonl", "timing.jsonl")  # a line for each start, and for each measurement
 _MEASURED = ("seconds", "time", "pid")
@@ -34,6 +35,8 @@ def content(folder: Path) -> dict[str, str]:
     result = {}
     for path in sorted(folder.rglob("*")):
         name = _EVENTS.sub(r"\1", str(path.relative_to(folder)))
+        if _LOGS.match(name):
+            continue
         if path.is_dir():
             result[name] = "folder"
         elif path.name in _DIARIES:

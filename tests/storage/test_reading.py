@@ -40,6 +40,7 @@ _OWN = {  # files of this project, of the system, or that have just been written
     "nevis_stream/datasets/embedded/packaged.py",
     "nevis_stream/dynamic_evaluation/fits.py",  # /proc
     "nevis_stream/run_directory/environment.py",  # /proc
+    "nevis_stream/launch/owned_program.py",  # a pipe
     "nevis_stream/launch/job.py",  # a script that submitit has just written
     "nevis_stream/datasets/preparation/unpack.py",  # what was just unpacked
     "nevis_stream/catalogue/__init__.py",
