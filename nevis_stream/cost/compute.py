@@ -25,7 +25,10 @@ class Compute:
     Attributes:
       trial: as given.
       meter: the FLOPs charged so far.
+      counts_only: whether programs are counted and not run.
     """
+
+    counts_only = False
 
     def __init__(self, path: tuple[str, ...], phase: str, trial: int | None = None):
         self._path = path

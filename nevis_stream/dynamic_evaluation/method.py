@@ -95,11 +95,15 @@ class ScorePredictor(ABC):
       gives: the quantities, of `response.QUANTITIES`, that its posterior gives to policies.
       holds_for: for whom its own intervals hold; cross-validated ones hold for models like the
         known ones.
+      needs_several: whether the stratified mean is used where there are too few known models.
+      needs_bounds: whether the stratified mean is used of a metric without bounds.
       is_bound: whether it needs the answers of every cell; for studies only.
     """
 
     about = ""
     takes_scores = False
+    needs_several = False
+    needs_bounds = False
     out_of_core = False
     takes_all = False
     gives: frozenset[str] = frozenset()
@@ -179,7 +183,8 @@ class Method:
       policy, predictor: the pair.
       cross_validated: whether intervals come from cross-validation on the known models; otherwise
         they are the predictor's own.
-      fallback: returns the method that is used if there are too few known models.
+      fallback: returns the method that is used where the predictor cannot be (`needs_several`,
+        `needs_bounds`).
       about: one line for people.
       alternatives: names of methods that take scores, for an error message.
     """
@@ -214,7 +219,11 @@ class Method:
           BadInput: the values are scores, which the method does not take.
         """
         groups = known_models.count_groups(known)
-        if groups < intervals.FEWEST and self.fallback:
+        unbounded = any(part.unbounded for part in known.facts.parts)
+        if self.fallback and (
+            (self.predictor.needs_several and groups < intervals.FEWEST)
+            or (self.predictor.needs_bounds and unbounded)
+        ):
             return self.fallback(known)
         if known.scores and not self.takes_scores:
             raise BadInput(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from nevis_stream import extensions
 from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.policies import sequential
+from nevis_stream.dynamic_evaluation.policies.informed_strata import InformedStrata
 from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
 from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
 from nevis_stream.dynamic_evaluation.policy import (
@@ -23,6 +24,7 @@ from nevis_stream.dynamic_evaluation.policy import (
     Uniform,
 )
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
+from nevis_stream.dynamic_evaluation.predictors.factor_model import FactorPredictor
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import (
     ItemResponse,
@@ -54,6 +56,7 @@ _OWN_POLICIES: Mapping[str, Policy] = {
         "one after the other, drawn from the five samples with the most Fisher information",
         candidates=5,
     ),
+    "informed_strata": InformedStrata(),
     "information": Adaptive(
         "information",
         factors=1,
@@ -90,6 +93,7 @@ _OWN_POLICIES: Mapping[str, Policy] = {
 
 _OWN_PREDICTORS: Mapping[str, ScorePredictor] = {
     "combination": Combination(),
+    "factor_model": FactorPredictor(),
     "irt_1pl": ItemResponse("one-parameter item response model", common=True),
     "irt_2pl": ItemResponse("two-parameter item response model"),
     "irt_gaussian": ResponseAndGaussian(),
@@ -132,6 +136,11 @@ _OWN_PAIRS = {
     ),
     "random_mean": Pair("random+mean", "the mean of random samples; needs no known models"),
     "stratified_mean": Pair("strata+stratified", "the mean of one random sample per stratum"),
+    "informed_mean": Pair(
+        "informed_strata+factor_model",
+        "for any new model: draws where they tell most, a factor model's mean near the unbiased"
+        " one",
+    ),
     "model_assisted": Pair(
         "staged_strata+model_assisted",
         "for any new model: random samples per stratum, corrected predictions; unbiased",
@@ -215,7 +224,8 @@ def make_pair(text: str) -> Method:
             f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
             f" give; these do: {', '.join(valid)}."
         )
-    fallback = choose_stratified if names[1] == "combination" else None
+    needs = predictor.needs_several or predictor.needs_bounds
+    fallback = choose_stratified if needs else None
     about = f"{policy.about}; {predictor.about}"
     return Method(
         text,
@@ -317,7 +327,9 @@ def check_several_metrics(method: Method) -> None:
       BadInput: the samples are neither drawn at random from all nor with known probabilities that
         the predictor uses for another metric too.
     """
-    if not isinstance(method.policy, Random) and not isinstance(method.predictor, ModelAssisted):
+    if not isinstance(method.policy, Random) and not isinstance(
+        method.predictor, ModelAssisted | FactorPredictor
+    ):
         raise BadInput(
             f"method {method.name!r} chooses samples by one metric, so an interval of another one"
             f" of the same answers need not hold: use {DEFAULT_FOR_ANY_MODEL}, random_mean or"

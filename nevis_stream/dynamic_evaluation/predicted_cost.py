@@ -28,6 +28,8 @@ class Rehearsal(Compute):
     numbers are taken for samples to ask: the first ones that are not in the arguments.
     """
 
+    counts_only = True
+
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Compute.jit`, but what it returns runs nothing."""
         program = make_counted(function, **options)

@@ -19,7 +19,8 @@ policies to read; not every predictor gives each of them (`ScorePredictor.gives`
                between its value and what is unknown of the model (of its ability, its coefficients
                or its latent variable), given the answers so far;
   reduction    the expected reduction of the variance of the model's mean by asking a cell, given
-               the answers so far.
+               the answers so far;
+  factors      strata of equal size, by a factor model (`informed_strata.FactorPosterior`).
 """
 
 import functools
@@ -412,6 +413,7 @@ QUANTITIES: Mapping[str, str] = {
     "moments": "the variance of each cell",
     "information": "what a cell reveals about the model",
     "reduction": "the reduction of the variance of the mean by each cell",
+    "factors": "the strata of a factor model",
 }
 
 

@@ -190,13 +190,13 @@ def cut(
     middle = np.cumsum(density[order]) - density[order] / 2
     stratum = np.minimum((middle * strata).astype(np.int64), strata - 1)
     # none is empty: sample j has at least stratum k - (n - j), and strata follow without a gap
-    stratum = _fill_gaps(stratum, strata)
+    stratum = fill_gaps(stratum, strata)
     result = np.empty(n, np.int64)
     result[order] = stratum
     return result
 
 
-def _fill_gaps(stratum: np.ndarray, strata: int) -> np.ndarray:
+def fill_gaps(stratum: np.ndarray, strata: int) -> np.ndarray:
     """Returns an ascending sequence that takes every number from 0 to k - 1, near to this one."""
     n = len(stratum)
     # the first sample of each stratum: not before those of the strata below have one each

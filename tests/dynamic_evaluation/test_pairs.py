@@ -24,12 +24,12 @@ FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make tes
 TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
 POLICIES, PREDICTORS = map(methods.list_usable, (methods.POLICIES, methods.PREDICTORS))
 SEEING = [name for name, policy in POLICIES.items() if policy.needs]
+OTHER_DRAWS = {"staged_strata": "model_assisted", "informed_strata": "factor_model"}
 PAIRS = sorted(
     {f"{policy}+{predictor}" for policy in set(POLICIES) - set(SEEING) for predictor in QUICK}
-    | {f"{policy}+irt_2pl" for policy in SEEING}
-    | {f"strata+{predictor}" for predictor in PREDICTORS}
-    - {"strata+model_assisted"}  # needs draws of another kind
-    | {"staged_strata+model_assisted"}
+    | {f"{policy}+irt_2pl" for policy in set(SEEING) - {"informed_strata"}}
+    | {f"strata+{predictor}" for predictor in set(PREDICTORS) - set(OTHER_DRAWS.values())}
+    | {f"{policy}+{predictor}" for policy, predictor in OTHER_DRAWS.items()}
 )
 
 

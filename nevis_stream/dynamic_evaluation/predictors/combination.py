@@ -88,7 +88,7 @@ class Combination(ScorePredictor):
     """Six members, weighted by cross-validation."""
 
     about = "item response models, their residuals and neighbours, weighted by cross-validation"
-    takes_scores = True
+    takes_scores = needs_several = True
     gives = ItemResponsePosterior.gives
 
     def is_calibrated(self, policy: Policy) -> bool:

@@ -195,6 +195,7 @@ class GuardedPredictor(ScorePredictor):
     """
 
     takes_all = False
+    needs_several = True
 
     def __init__(self, base: ScorePredictor, policy: PartFirst):
         self.base, self.policy = base, policy

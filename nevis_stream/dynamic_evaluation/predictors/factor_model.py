@@ -1,0 +1,126 @@
+"""A mean that uses all that is known, with an interval that trusts only the draws."""
+
+import numpy as np
+
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation import factor_model
+from nevis_stream.dynamic_evaluation.factor_model import FactorModel
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policies.informed_strata import (
+    FactorPosterior,
+    InformedStrata,
+    plan_rounds,
+)
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.errors import BadInput
+from nevis_stream.estimation import rounds
+from nevis_stream.queries.matrix import Matrix
+from nevis_stream.queries.oracle import ANY_MODEL, Responses
+from nevis_stream.queries.samples import make_numpy_generator
+from nevis_stream.storage.checkpoint import Tree
+
+
+class FactorPredictor(ScorePredictor):
+    """A logistic factor model predicts the cells; the mean is that of the model, clipped to the
+    exactly unbiased one of the draws (see `estimation.rounds`), whose interval it has.
+    """
+
+    about = (
+        "logistic factor model; the mean is clipped to the unbiased one of the draws, whose"
+        " interval holds for any model"
+    )
+    takes_scores = needs_bounds = True
+    out_of_core = True
+    gives = frozenset({"factors"})
+    holds_for = ANY_MODEL
+
+    def __init__(self, cut_by: "tuple[FactorPosterior, Responses] | None" = None) -> None:
+        self._cut_by = cut_by
+
+    def adapt_to_metric(
+        self, posterior: ResponsePosterior, answers: Responses
+    ) -> "FactorPredictor":
+        """Returns a predictor whose strata are those of the metric that was asked: which of them
+        was drawn depends on the values of neither.
+        """
+        assert isinstance(posterior, FactorPosterior)
+        return FactorPredictor((posterior, answers))
+
+    def is_calibrated(self, policy: Policy) -> bool:
+        """Returns True: the intervals are those of the draws.
+
+        Raises:
+          BadInput: the policy does not draw in rounds.
+        """
+        if not isinstance(policy, InformedStrata):
+            raise BadInput(
+                "factor_model needs draws in rounds with known probabilities: policy"
+                " informed_strata."
+            )
+        return True
+
+    def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
+        """Fits the factor model to the known models."""
+        (m, n), random = known.shape, make_numpy_generator(key)
+        ctx.charge(factor_model.count_fit_flops(m, n))
+        model = FactorModel.blank(n) if ctx.counts_only else factor_model.fit(known, random)
+        return model.make_tree() | {"ties": random.permutation(n)}
+
+    def make_posterior(self, tree: Tree, known: Matrix, ctx: Compute) -> FactorPosterior:
+        """Returns what is expected of new models."""
+        vectors, prior, precision = (
+            np.asarray(tree[name]) for name in ("vectors", "prior", "precision")
+        )
+        model = FactorModel(vectors, prior, precision)
+        return FactorPosterior(model, known.facts.weights, np.asarray(tree["ties"]))
+
+    def fit_budget(
+        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
+        """Notes the budget, which says where the rounds end."""
+        return {"budget": budget}
+
+    def predict(
+        self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
+    ) -> Prediction:
+        """Predicts the cells by all answers, and the mean by the rounds that are complete."""
+        posterior = self.make_posterior(tree, known, ctx)
+        models, asked = answers.samples.shape
+        ends = [0, *(each for each in plan_rounds(budget_fit["budget"]) if each <= asked)]
+        ctx.charge(models * len(ends) * posterior.count_flops(asked))
+        values, found = np.empty((models, posterior.n)), np.empty((models, 3))
+        for model in range(models):
+            whole = posterior.infer(answers, model)
+            values[model] = whole.expected
+            if len(ends) == 1:  # asked step by step, and the first round has just begun
+                found[model] = whole.mean, np.nan, np.nan
+                continue
+            until = answers.first(ends[-1])
+            truth = np.full(posterior.n, np.nan)
+            truth[until.samples[model]] = until.values[model]
+            each = [
+                self._estimate_round(posterior, until, model, start, end, truth)
+                for start, end in zip(ends[:-1], ends[1:], strict=True)
+            ]
+            mean = posterior.infer(until, model).mean if ends[-1] < asked else whole.mean
+            result = rounds.estimate(each, mean, truth, posterior.weights)
+            found[model] = result.value, result.low, result.high
+        mean, low, high = found.T
+        return Prediction(values, mean, None if len(ends) == 1 else (low, high))
+
+    def _estimate_round(
+        self,
+        posterior: FactorPosterior,
+        answers: Responses,
+        model: int,
+        start: int,
+        end: int,
+        truth: np.ndarray,
+    ) -> rounds.Round:
+        by, earlier = self._cut_by or (posterior, answers)
+        strata = by.cut(earlier.first(start), model, end - start)
+        until = posterior.infer(answers.first(end), model)
+        predicted = until.predict_without_each(start, strata.stratum)
+        drawn = answers.samples[model, start:end]
+        return rounds.estimate_round(strata, drawn, predicted, truth, posterior.weights)
