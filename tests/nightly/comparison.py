@@ -12,6 +12,7 @@ from typing import Any
 from nevis_stream.evaluation_cache import EvaluationCache
 
 _NOT_COMPARED = re.compile(r"-(wal|shm|journal)$|cells\.bin$")  # `verify` reads the cells
+_NUMBERED = re.compile(r"\basked-\d{4}\b")
 _LOGS = re.compile(r"^out/asked-\d+(/|$)")  # those of a harness that was killed are kept
 _EVENTS = re.compile(r"(events\.out\.tfevents)\..*")  # TensorBoard's names have the time and more
 _DIARIES = ("environment.jsonl", "timing.jsonl")  # a line for each start, and for each measurement
@@ -96,6 +97,8 @@ def _unmeasured(value: Any) -> Any:
         return {
             name: "" if _is_measured(name) else _unmeasured(each) for name, each in value.items()
         }
+    if isinstance(value, str):  # a folder of logs has another number after a kill
+        return _NUMBERED.sub("asked", value)
     return [_unmeasured(each) for each in value] if isinstance(value, list) else value
 
 
