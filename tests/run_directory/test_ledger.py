@@ -118,7 +118,7 @@ def test_a_predict_record_without_its_train_record_is_named(tmp_path):
 
 
 def test_nan_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match="events is nan, which no JSON file keeps"):
         Ledger(tmp_path).append(EndRecord(events=float("nan")))
     assert not Ledger(tmp_path).records
 
