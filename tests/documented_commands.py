@@ -38,7 +38,6 @@ from nevis_stream import catalogue, dynamic_evaluation, user_code
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import MULTI_LABEL, make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.dynamic_evaluation import choice
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.theory import results
 from nevis_stream.report import study_page, svg
@@ -106,11 +105,7 @@ SMALLER = {
     r"-- COMMAND\b": "-- launch.run --config=indep --run_dir=runs/b",
     r"--budget=(\d\d+\b(?!%)|5%)": "--budget=8",
     r"--budgets=[\d,]+": "--budgets=8",
-    # the automatic choice of a method, between the two cheapest
-    r"(evaluate add-model .* --cache=cache)$": r"\1 --choice_flops=3e6",
-    r"(evaluate (add-model|add-samples|fit|start) (?!.*--(method|help|choice_flops|until)).*)": (
-        r"\1 --method=stratified_mean"
-    ),
+    r"(evaluate add-samples (?!.*--(method|help)).*)": r"\1 --method=stratified_mean",
     r"import FILE": "import mnist.npz",
     r" > [\w.]+$": "",
     r"--task=NAME": "--task=mnist",
@@ -134,6 +129,7 @@ SMALLER = {
 
 STATUS = {
     r"data prepare --stream=": 1,  # some data sets are not ready
+    r"evaluate status sessions/new": 1,  # the session goes on
     r"label status .*--until": 1,  # not enough labels
 }
 """Exit statuses other than 0 that the documents announce."""
@@ -472,7 +468,6 @@ def run_page(page: Path, folder: Path) -> Iterator[str]:
 
 if __name__ == "__main__":
     sources.build_embedded = small_dataset
-    choice.CANDIDATES = ("linear_gaussian",)  # and the stratified mean: a price takes seconds
     for name, less in (
         ("run_worst_cases", (10, 12, 16)),
         ("measure_depths", 10),

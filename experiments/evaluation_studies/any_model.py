@@ -20,7 +20,6 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_evaluation import choice
 from nevis_stream.dynamic_evaluation import methods as all_methods
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments import engine
@@ -31,6 +30,7 @@ from nevis_stream.experiments.evaluation_studies.method_study import (
     split,
 )
 from nevis_stream.experiments.evaluation_studies.model_splits import ModelSplit, read_model_facts
+from nevis_stream.experiments.methods import choice
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
@@ -131,7 +131,7 @@ def measure(
         used = method
         if method in ("default", "unguarded"):
             used = choice.choose_default(budget, known)
-            used = all_methods.guard_name(used) if method == "default" else used
+            used = choice.guard_name(used) if method == "default" else used
         fit_key, key = jax.random.split(jax.random.key(seed))
         if used not in fitted and used == FAQ:
             fitted[used] = factorized_querying.fit(known.values, seed)

@@ -17,8 +17,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_evaluation import choice, methods
-from nevis_stream.dynamic_evaluation.fits import Fits
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments import engine
 from nevis_stream.experiments.evaluation_studies import SHARED, method_study
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix
@@ -28,6 +27,7 @@ from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     run_proeval,
 )
 from nevis_stream.experiments.evaluation_studies.method_study import StudyDesign
+from nevis_stream.experiments.methods import choice
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
 from nevis_stream.queries.oracle import MatrixOracle
@@ -45,8 +45,8 @@ def measure(folder: Path, matrix: str, known: int, seed: int) -> Iterator[dict]:
     design = StudyDesign((), (), known / len(studied.values), new=NEW)
     models, truth = method_study.split(studied, design, seed)
     means, fit_key = truth.mean(axis=1), jax.random.key(seed)
-    guarded = choice.choose(Fits(memory={}), models, len(truth), BUDGET, seed).method
-    used = {DEFAULT: guarded, UNGUARDED: guarded.removeprefix(methods.GUARDED)}
+    guarded = choice.choose(models, len(truth), BUDGET, seed).method
+    used = {DEFAULT: guarded, UNGUARDED: guarded.removeprefix("guarded_")}
     done: dict[str, dict] = {}
     for method in METHODS:
         name = used.get(method, method)

@@ -18,9 +18,7 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates, SampleGroup, compute_group_means
-from nevis_stream.dynamic_evaluation.fits import Fits
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.evaluation_studies.agreement import (
@@ -310,13 +308,12 @@ def run_batches(
             fitted: dict[str, Evaluator] = {}
             batch = []
             for budget in budgets:
-                used = _choose_method(name, known_models, len(truth), budget, seed)
-                if used not in fitted:
-                    method = methods.get(used)
+                if name not in fitted:
+                    method = methods.get(name)
                     if not design.cross_validated:
                         method = dataclasses.replace(method, cross_validated=False)
-                    fitted[used] = method.fit(known_models, None, fit_key)
-                evaluator = fitted[used]
+                    fitted[name] = method.fit(known_models, None, fit_key)
+                evaluator = fitted[name]
                 estimates = evaluator.evaluate(
                     MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
@@ -338,13 +335,6 @@ def run_batches(
                 )
                 start = time.perf_counter()
             yield batch
-
-
-def _choose_method(name: str, known: ArrayMatrix, models: int, budget: int, seed: int) -> str:
-    """Returns the name of the method to use: this one, or the one that `add-model` chooses."""
-    if name != methods.DEFAULT:
-        return name
-    return choose(Fits(memory={}), known, models, budget, seed).method
 
 
 def open_record(file: Path, settings: Mapping[str, Any] | None = None) -> StudyRecord:

@@ -62,11 +62,8 @@ def write(folder: Path, summary: dict[str, Any]) -> None:
 
 def _name_pair(name: str) -> list[str]:
     """Returns the names of a method's policy and predictor."""
-    if name == methods.DEFAULT:
-        return [name, name]
-    base = name.removeprefix(methods.GUARDED)
-    policy, predictor = (methods.PAIRS[base][0] if base in methods.PAIRS else base).split("+")
-    return [policy if base == name else methods.GUARDED + policy, predictor]
+    policy, predictor = (methods.PAIRS[name][0] if name in methods.PAIRS else name).split("+")
+    return [policy, predictor]
 
 
 def _summarise_matrix(

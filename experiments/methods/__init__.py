@@ -1,11 +1,12 @@
-"""Policies, predictors and methods of papers, and bounds, with which others are compared: tables
-that `dynamic_evaluation.methods` finds by entry points.
+"""Policies, predictors and methods of papers, bounds, with which others are compared, and the
+guarded methods that were the default once: tables that `dynamic_evaluation.methods` finds by entry
+points.
 """
 
 from collections.abc import Mapping
 
 from nevis_stream.dynamic_evaluation.method import ScorePredictor
-from nevis_stream.dynamic_evaluation.methods import Pair
+from nevis_stream.dynamic_evaluation.methods import Pair, make_pair
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.experiments.methods import anchors
 from nevis_stream.experiments.methods.anchor_weights import AnchorWeights
@@ -18,9 +19,18 @@ from nevis_stream.experiments.methods.bounds import (
     SingleOrderFloor,
 )
 from nevis_stream.experiments.methods.gp_irt import GeneralizedItemResponse
+from nevis_stream.experiments.methods.guarded import GuardedPredictor
 from nevis_stream.experiments.methods.nearest import Nearest
 from nevis_stream.experiments.methods.neural_process.prediction import NeuralProcess
+from nevis_stream.experiments.methods.part_first import Guard, PartFirst
 from nevis_stream.experiments.methods.reinforcement import Reinforcement
+
+_GUARDED = {
+    "recommended": make_pair("error+combination"),
+    "adaptive_testing": make_pair("fisher+irt_gaussian"),
+    "quadrature": make_pair("quadrature_local+combination"),
+    "linear_gaussian": make_pair("quadrature_local+linear_gaussian"),
+}
 
 POLICIES: Mapping[str, Policy] = {
     "clusters_features": Clusters(
@@ -45,7 +55,7 @@ POLICIES: Mapping[str, Policy] = {
     ),
     "sparse_anchors": SparseAnchors(),
     "everything": Everything(),
-}
+} | {f"guard_{name}": Guard(method.policy) for name, method in _GUARDED.items()}
 
 PREDICTORS: Mapping[str, ScorePredictor] = {
     "anchor_weights": AnchorWeights(),
@@ -55,6 +65,9 @@ PREDICTORS: Mapping[str, ScorePredictor] = {
     "published": PublishedPredictor(),
     "oracle_accuracy_prefix": OracleAccuracyPrefix(),
     "single_order_floor": SingleOrderFloor(),
+} | {
+    f"guarded_{name}": GuardedPredictor(method.predictor, PartFirst(method.policy))
+    for name, method in _GUARDED.items()
 }
 
 METHODS: Mapping[str, Pair] = {
@@ -85,4 +98,10 @@ METHODS: Mapping[str, Pair] = {
         "the true number of correct answers, in the unsorted order (a bound)",
         False,
     ),
+} | {
+    f"guarded_{name}": Pair(
+        f"guard_{name}+guarded_{name}",
+        f"{name}; of models unlike the known ones, an estimate for any model",
+    )
+    for name in _GUARDED
 }

@@ -13,7 +13,6 @@ from nevis_stream.additions import models as added_models
 from nevis_stream.additions import samples as added_samples
 from nevis_stream.configs.recorded import open_run
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.estimates import (
     Population,
     compute_group_means,
@@ -126,8 +125,6 @@ def _check(values: FlagValues) -> None:
         parse_count_or_price(values.budget)
     else:
         parse_sample_count(values.budget)
-    if "choice_flops" in values and np.isnan(values.choice_flops):
-        raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
         methods.get_within_budget(values.method)
     entry.use_compilation_cache()
@@ -186,7 +183,6 @@ def _add(
         budget = convert_budget(make_cache_board(cache), given, values.prices)
     population = read_population(make_cache_board(cache), values.population, values.clusters)
     count = given if isinstance(given, int) else 0
-    choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
     complete = added_models.find_complete_models(cache, list(oracles), population)
     before = added_models.count_observed_cells(cache, list(oracles))
@@ -194,7 +190,7 @@ def _add(
     parts = {part.name: part for part in facts.parts}
     for model in complete:
         _print_complete(model, measure, parts[model.dataset], population)
-    title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
+    title = f"{cache.directory.name}, {values.method or methods.DEFAULT}"
     with TerminalProgress(title, lines=len(complete) < len(oracles)) as progress:
         metrics = 1 if size == facts.n else facts.n // facts.points
         asking = _Asking(progress, count * metrics * (len(oracles) - len(complete)))
@@ -206,16 +202,12 @@ def _add(
             values.method,
             seed=values.seed,
             provenances=provenances,
-            most_flops=values.choice_flops,
             available=available,
             drawn=values.answered == "random",
             population=population,
             progress=asking,
-            report_choice=choices.append,
             report_values=expected.__setitem__,
         )
-    for choice in choices:
-        _print_choice(choice.method, choice.reason)
     if facts.prompt is not None:
         asked_parts = [part.name for part in facts.parts if part.asked_with is None]
         print(
@@ -257,10 +249,6 @@ def _write_failures(cache: EvaluationCache, expected: Mapping[str, np.ndarray], 
         print(f"the samples on which they most likely fail are in {file}")
 
 
-def _print_choice(method: str, reason: str) -> None:
-    print(f"method {method}, chosen for these known models and this budget: {reason}")
-
-
 def fit(_: Sequence[str], values: FlagValues) -> None:
     """Fits a method to the known models of the cache --cache and stores the fit there."""
     _check(values)
@@ -269,16 +257,13 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     kind = "samples" if facts.image is None else "images"
     cells = parse_sample_count(values.budget, facts.points, kind, cache)
     with TerminalProgress(f"fit {cache.directory.name}") as progress:
-        name, reason, cost = added_models.fit_to_cache(
+        name, cost = added_models.fit_to_cache(
             cache,
             cells,
             values.method,
             seed=values.seed,
-            most_flops=values.choice_flops,
             progress=Within(progress, "fit"),
         )
-    if reason:
-        _print_choice(name, reason)
     print(
         f"{name} is fitted for a budget of {cells}: {format_flops(cost)}, charged to the first"
         " model that is added with it"

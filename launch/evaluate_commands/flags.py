@@ -358,9 +358,6 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "How samples are chosen and the other values predicted."
     meaning += " Default: what cross-validation on the known models finds best for this budget."
     flag("add-model fit start", text, "method", None, meaning)
-    meaning = "Most FLOPs that the choice of a method may compute."
-    choice = {"lower_bound": 0.0}
-    flag("add-model fit", flags.DEFINE_float, "choice_flops", 1e14, meaning, **choice)
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
     flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 

@@ -207,7 +207,7 @@ def count_observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[
 
 def fit_to_cache(
     cache: EvaluationCache, budget: int, method: str | None = None, **how: Any
-) -> tuple[str, str, int]:
+) -> tuple[str, int]:
     """Fits a method to a cache's known models; `add_models` uses the stored fit until these models
     change, and the first addition is charged for it.
 

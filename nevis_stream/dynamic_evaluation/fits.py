@@ -28,9 +28,8 @@ from nevis_stream.progress import Progress
 from nevis_stream.queries.board import Board
 from nevis_stream.queries.matrix import ArrayMatrix, Matrix
 from nevis_stream.queries.oracle import Cost, Oracle
-from nevis_stream.storage import checkpoint, make_directory, recover, write_file
+from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import check_object
 from nevis_stream.training.loop import keep_positions
 
@@ -161,20 +160,18 @@ def make_staged_context(progress: Progress) -> Compute:
 
 FOLDER = "fits"  # in the directory of a cache
 VERSION = 6  # of the content of fits: an older fit is not used
-ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
 class Charged(Protocol):
-    """What of the cost of fits an earlier addition has paid for: the keys of its fit and choice."""
+    """What of the cost of fits an earlier addition has paid for: the key of its fit."""
 
     budget: int
     fit: str | None
-    choice: str | None
 
 
 class Fits:
-    """Fits to the known models of one board, and choices of methods, by name: on disk beside a
+    """Fits to the known models of one board, by name: on disk beside a
     cache, or in memory as long as the board.
 
     Args:
@@ -222,24 +219,6 @@ class Fits:
             self._memory[name] = record, tree
         elif self._folder is not None:
             checkpoint.write(self._folder / name, {FIT: tree}, record)
-
-    def read_choice(self, name: str) -> dict[str, Any] | None:
-        """Returns the record of a choice; None if there is none, or a damaged one."""
-        if self._memory is not None and name in self._memory:
-            return self._memory[name]
-        try:
-            return None if self._folder is None else read_json(self._folder / name)
-        except (OSError, ValueError):
-            return None
-
-    def write_choice(self, name: str, record: dict[str, Any]) -> None:
-        """Keeps the record of a choice."""
-        if self._memory is not None:
-            self._memory[name] = record
-        elif self._folder is not None:
-            make_directory(self._folder)
-            content = json.dumps(record, indent=1, sort_keys=True)
-            write_file(self._folder / name, content.encode())
 
     @contextlib.contextmanager
     def keep_positions(self, name: str) -> Iterator[None]:
@@ -321,8 +300,7 @@ class StoredFit:
 
     def _fit(self, known: Matrix, budget: int, key: Key, ctx: Compute) -> Evaluator:
         for part in self._flops.keys() - self._charged:
-            if not part.startswith(ERRORS):  # these are part of the cost of a choice
-                ctx.charge(self._flops[part])
+            ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
             with self._fits.keep_positions(self._name):
@@ -337,27 +315,9 @@ class StoredFit:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def compute_errors(self, known: Matrix, budget: int, key: Key, ctx: Compute) -> np.ndarray:
-        """Returns the method's cross-validation errors at a budget, float64[k], after storing them
-        with the fit; arguments as of `make_evaluator`.
-        """
-        evaluator = self._fit(known, budget, key, ctx)
-        part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
-        with self._fits.keep_positions(self._name):
-            errors = evaluator.compute_errors(budget)
-        if part not in self._flops:
-            self._write(part, evaluator, before)
-        self._fits.remove_positions(self._name)
-        return errors
-
     def flops(self, budget: int) -> int:
-        """Returns the FLOPs of the fit, for one budget, and of its cross-validation errors."""
-        parts = FIT, str(budget), f"{ERRORS}-{budget}"
-        return sum(self._flops.get(part, 0) for part in parts)
-
-    def errors_flops(self, budget: int) -> int:
-        """Returns the FLOPs of the cross-validation errors that only a choice of methods needs."""
-        return self._flops.get(f"{ERRORS}-{budget}", 0)
+        """Returns the FLOPs of the fit, for one budget."""
+        return sum(self._flops.get(part, 0) for part in (FIT, str(budget)))
 
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before

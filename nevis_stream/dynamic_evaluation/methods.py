@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.policies.informed_strata import InformedStrata
 from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
-from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
+from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
 from nevis_stream.dynamic_evaluation.policy import (
     Datasets,
     Policy,
@@ -25,7 +25,6 @@ from nevis_stream.dynamic_evaluation.policy import (
 )
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.factor_model import FactorPredictor
-from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import (
     ItemResponse,
     ResponseAndGaussian,
@@ -38,7 +37,6 @@ from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.extensions import Offers
 from nevis_stream.queries.matrix import Matrix
-from nevis_stream.queries.oracle import ANY_MODEL
 
 _OWN_POLICIES: Mapping[str, Policy] = {
     "datasets": Datasets(),
@@ -219,7 +217,7 @@ def make_pair(text: str) -> Method:
     policy, predictor = POLICIES[names[0]], PREDICTORS[names[1]]
     if missing := sorted(policy.needs - predictor.gives):
         valid = [each for each, other in PREDICTORS.items() if policy.needs <= other.gives]
-        lacking = " and ".join(QUANTITIES[name] for name in missing)
+        lacking = " and ".join(QUANTITIES.get(name, name) for name in missing)
         raise BadInput(
             f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
             f" give; these do: {', '.join(valid)}."
@@ -261,63 +259,32 @@ def list_methods(bounds: bool = False) -> Mapping[str, Method]:
 
 
 def get(name: str) -> Method:
-    """Returns the method of this name, the pair POLICY+PREDICTOR, or `guarded_` and one of them.
+    """Returns the method of this name, or the pair POLICY+PREDICTOR.
 
     Raises:
       BadInput: there is no such method; the message lists the valid names.
     """
-    if name == DEFAULT:  # stands in for any that may be chosen, where there is no choice yet
-        return dataclasses.replace(guard("recommended"), name=DEFAULT)
-    if name.startswith(GUARDED):
-        return guard(name.removeprefix(GUARDED))
     if "+" in name:
         return make_pair(name)
+    if name in FORMER:
+        raise BadInput(f"method {name!r}: {FORMER[name]}.")
     if name not in PAIRS:
         valid = list_methods()
-        more = ", ".join([DEFAULT, *(each for each in PAIRS if each not in valid)])
-        hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {more}."
+        more = ", ".join(each for each in PAIRS if each not in valid)
+        hint = f" Or a pair, POLICY+PREDICTOR; for studies, {more}."
         raise BadInput(unknown("method", name, valid) + hint)
     return _make_named(name)
 
 
-DEFAULT = "default"
-"""In a study: the method that `add-model` chooses, for each split and budget."""
-GUARDED = "guarded_"
-"""Before the name of a method: see `guard`."""
+DEFAULT = "informed_mean"
+"""The method that is taken if none is named: its estimates hold for any model."""
+FORMER = {"default": f"the default is one method now, {DEFAULT}"}
+"""What stands for a name that is no longer."""
 
 
-@functools.cache
-def guard(name: str) -> Method:
-    """Returns a method that asks and predicts as the named one, but estimates models unlike the
-    known ones so that the interval holds for any model.
-
-    Raises:
-      BadInput: there is no such method.
-    """
-    base = get(name)
-    policy = PartFirst(base.policy)
-    return dataclasses.replace(
-        base,
-        name=GUARDED + base.name,
-        policy=Guard(base.policy),
-        predictor=GuardedPredictor(base.predictor, policy),
-        fallback=choose_stratified,
-        about=f"{base.about}; of models unlike the known ones, an estimate for any model",
-    )
-
-
-def guard_name(name: str) -> str:
-    """Returns the name of the method to use where this one was chosen: that of `guard`, or, if its
-    intervals hold for any model already, its own.
-    """
-    method = get(name)
-    held = not method.cross_validated and method.predictor.holds_for == ANY_MODEL
-    return name if held else GUARDED + name
-
-
-DEFAULT_FOR_ANY_MODEL = "model_assisted"
-"""The method that is taken if none is named where samples differ in price, or prompts have several
-metrics: its estimates hold for any model."""
+DEFAULT_WITH_PRICES = "model_assisted"
+"""The method that is taken if none is named where samples differ in price: its estimates hold for
+any model."""
 
 
 def check_several_metrics(method: Method) -> None:
@@ -332,7 +299,7 @@ def check_several_metrics(method: Method) -> None:
     ):
         raise BadInput(
             f"method {method.name!r} chooses samples by one metric, so an interval of another one"
-            f" of the same answers need not hold: use {DEFAULT_FOR_ANY_MODEL}, random_mean or"
+            f" of the same answers need not hold: use {DEFAULT}, random_mean or"
             " random+PREDICTOR, or read each metric into a cache of its own."
         )
 
@@ -362,10 +329,8 @@ def get_within_budget(name: str) -> Method:
     Raises:
       BadInput: there is no such method, or it looks at every cell.
     """
-    if name == DEFAULT:
-        raise BadInput("the default is the method that is chosen without --method.")
     method = get(name)
-    if get(name.removeprefix(GUARDED)).is_bound:
+    if method.is_bound:
         raise BadInput(
             f"method {name!r} looks at every cell regardless of the budget: it is a bound, for"
             f" studies only. Valid: {', '.join(list_methods())}; or a pair, POLICY+PREDICTOR."

@@ -18,7 +18,6 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     Population,
@@ -202,7 +201,7 @@ class NewModel:
       values: [n], the answers, unknown where there is none.
       predicted: [n], the predicted outcomes or scores; unknown where a value is observed.
       made_by: method, budget and seed.
-      fit, choice: keys of what was used; None: the method was not chosen.
+      fit: the key of the fit that was used.
       known: number of known models.
       costs: FLOPs, see `compute_cost`.
     """
@@ -215,7 +214,6 @@ class NewModel:
     predicted: np.ndarray
     made_by: Mapping[str, Any]
     fit: str
-    choice: str | None
     known: int
     costs: Mapping[str, Any]
 
@@ -227,13 +225,9 @@ class Asking:
     Attributes:
       budget: number of samples to observe of each model; in a multi-label data set of images, each
         of which is observed on all of its labels. Or prices of the samples with a budget in their
-        unit: then the method is one that takes prices, by default `DEFAULT_FOR_ANY_MODEL`.
-      method: name of a method, or POLICY+PREDICTOR; None: the one that is chosen for these known
-        models and this budget (see `choice`), or `DEFAULT_FOR_ANY_MODEL` where prompts have several
-        metrics.
+        unit: then the method is one that takes prices, by default `DEFAULT_WITH_PRICES`.
+      method: name of a method, or POLICY+PREDICTOR; None: `methods.DEFAULT`.
       seed: of the method's random choices.
-      most_flops: that the choice of a method may compute; if the prices of answers are known, no
-        more than what is saved by asking fewer cells.
       available: bool[N], by the id of a model, the samples on which it can be asked; others are
         replaced by similar ones (see `Substitutes`). A model without an entry can be asked on all.
       drawn: whether the available samples were drawn at random from all; otherwise, if similar ones
@@ -242,18 +236,15 @@ class Asking:
       population: that the samples are drawn from, if intervals are of the mean over it; None: over
         these samples. Ranks are always by the mean over these.
       progress: is told the stages.
-      report_choice: called with the choice, if there is one, before anything is asked.
     """
 
     budget: int | Prices
     method: str | None = None
     seed: int = 0
-    most_flops: float = MOST_FLOPS
     available: Mapping[str, np.ndarray] | None = None
     drawn: bool = False
     population: Population | None = None
     progress: Progress = SILENT
-    report_choice: Callable[[Choice], None] = lambda choice: None
 
 
 def evaluate_new_models(
@@ -291,7 +282,7 @@ def evaluate_new_models(
     budgets: Sequence[int | Prices]
     if isinstance(how.budget, Prices):
         check_can_be_priced(facts)
-        how = dataclasses.replace(how, method=how.method or methods.DEFAULT_FOR_ANY_MODEL)
+        how = dataclasses.replace(how, method=how.method or methods.DEFAULT_WITH_PRICES)
         budgets = [how.budget]
     else:
         check_budget(
@@ -413,21 +404,12 @@ class _PartOfModels:
         rows = [row for row in rows if row.observed < len(part.columns)]
         if not rows:
             return []
-        name, choice = how.method, None
-        if name is None and self.other_metrics:
-            name = methods.DEFAULT_FOR_ANY_MODEL
-        if name is None:
-            choice = self._choose(rows, budget, how, progress)
-            how.report_choice(choice)
-            name = choice.method
+        name = how.method or methods.DEFAULT
         used = self._check_method(name, budget)
         stored = find_fit(self._fits, used, known, how.seed)
         warn_of_cost(used, known, [row.flops_each for row in rows], budget, stored, "model")
         askable = self._find_askable(rows, how.available or {}, budget)
         found = self._ask(stored, used, rows, askable, budget, how.seed, progress)
-        own = found.own
-        if choice is not None:
-            own = dataclasses.replace(own, fit=own.fit + choice.flops)
         finish = partial(
             _finish,
             rows=rows,
@@ -437,9 +419,8 @@ class _PartOfModels:
             expected=expected,
         )
         values = np.stack([row.values for row in rows])
-        costs = self._count_costs(rows, own)
-        key = None if choice is None else choice.key
-        first = finish(self, values, found.estimates, stored.key, costs, choice=key, prices=prices)
+        costs = self._count_costs(rows, found.own)
+        first = finish(self, values, found.estimates, stored.key, costs, prices=prices)
         return [first] + [
             other._evaluate_beside(found, rows, number, name, how, finish)
             for number, other in enumerate(self.other_metrics)
@@ -465,18 +446,6 @@ class _PartOfModels:
             model: cells[columns] & cells[others].all(axis=0) for model, cells in available.items()
         }
         return np.stack([row.find_askable_cells(mask.get(row.name), budget) for row in rows])
-
-    def _choose(
-        self, rows: Sequence[AskedModel], budget: int, how: Asking, progress: Progress
-    ) -> Choice:
-        """Returns the method that suits the known models and the budget."""
-        flops_each = [row.flops_each for row in rows]
-        cells = len(self._part.columns) - budget * self._columns_per_query
-        saved = np.inf if None in flops_each else sum(flops_each) * cells
-        trying = Within(progress, "trying")
-        return choose(
-            *(self._fits, self._known, len(rows), budget, how.seed, how.most_flops, saved, trying)
-        )
 
     def _check_method(self, name: str, budget: int) -> Method:
         """Returns the method of a name as it is for the known models, if it can be used."""
@@ -605,7 +574,6 @@ def _finish(
     made_by: Mapping[str, Any],
     population: Population | None,
     expected: Mapping[str, np.ndarray],
-    choice: str | None = None,
     prices: Prices | None = None,
 ) -> list[NewModel]:
     """Returns what is known of the m models of `rows`.
@@ -614,7 +582,7 @@ def _finish(
       of: the samples and the known models.
       values: [m, n], the answers, unknown where there is none.
       estimates: of the m models.
-      fit, choice: keys of what was used.
+      fit: the key of what was used.
       costs: of each model.
       missing: float64[m], the fraction of samples without an answer.
       made_by: method, budget and seed.
@@ -651,7 +619,6 @@ def _finish(
                 predicted[i],
                 made_by,
                 fit,
-                choice,
                 known.shape[0],
                 costs[i],
             )
@@ -723,9 +690,8 @@ def fit_method(
     method: str | None = None,
     *,
     seed: int = 0,
-    most_flops: float = MOST_FLOPS,
     progress: Progress = SILENT,
-) -> tuple[str, str, int]:
+) -> tuple[str, int]:
     """Fits a method to known models for a budget; what was fitted before is not fitted again.
 
     Args:
@@ -733,16 +699,12 @@ def fit_method(
       fits: where the fit is kept.
       budget: number of samples asked of each new model; where they have prices, how many of them
         these afford.
-      method, seed, most_flops, progress: as of `Asking`.
+      method, seed, progress: as of `Asking`.
 
-    Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
+    Returns: the method's name, and the FLOPs of its fit.
     """
-    reason = ""
     check_budget(budget, known.facts.points)
-    if method is None:
-        choice = choose(fits, known, 1, budget, seed, most_flops, progress=progress)
-        method, reason = choice.method, choice.reason
-    used = methods.get_within_budget(method).choose_for_known(known)
+    used = methods.get_within_budget(method or methods.DEFAULT).choose_for_known(known)
     used.check(budget, known)
     progress.stage(used.name)
     readable = read_for_method(used, known, 1)
@@ -750,4 +712,4 @@ def fit_method(
     fit_key, _ = jax.random.split(jax.random.key(seed))
     ctx = make_staged_context(Within(progress, used.name))
     stored.make_evaluator(readable, budget, fit_key, ctx)
-    return used.name, reason, stored.flops(budget)
+    return used.name, stored.flops(budget)

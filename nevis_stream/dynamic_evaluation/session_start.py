@@ -148,7 +148,7 @@ def begin(
                 "`until`, `until_better_than` and `until_decided` need a budget that is a number of"
                 " samples, or none."
             )
-        prices, method = rule.budget, method or methods.DEFAULT_FOR_ANY_MODEL
+        prices, method = rule.budget, method or methods.DEFAULT_WITH_PRICES
         budget = _count_affordable(board, method, prices)
     else:
         budget = samples if rule.budget is None else check_budget(rule.budget, samples)
@@ -202,7 +202,7 @@ def begin(
             write_prices(directory, prices, copy.ids)
         known = read_known(copy.matrix, copy.facts.parts[0].columns, prices=prices)
         fits = Fits(copy.directory)
-        name, reason, _ = fit_method(known, fits, budget, method, seed=seed, progress=progress)
+        name, _ = fit_method(known, fits, budget, method, seed=seed, progress=progress)
         fitted = FittedBoard(copy, name, budget, seed, prices)
         if rule.by_interval:
             check_draws(name, END)  # all that it asks is drawn at once: nothing is compiled
@@ -212,7 +212,7 @@ def begin(
             progress.stage("compiling")
             fitted.rehearse()
         # the method that was asked for, also where few known models make it fall back to another
-        chosen.update(method=method or name, reason=reason)
+        chosen.update(method=method or name)
 
     log.start(lambda: _format_settings(settings | chosen), _OTHER_SESSION, prepare)
     return fitted

@@ -46,7 +46,6 @@ class AddedModel(Protocol):
     ranks: tuple[int | None, int | None, int | None]
     made_by: Mapping[str, Any]
     fit: str
-    choice: str | None
     known: int
     costs: Mapping[str, Any]
 
@@ -76,8 +75,8 @@ class Addition(Record):
         if one were added after the other; in records of earlier versions they shared it. None in
         records of still earlier ones, which did not count them.
       fit: the key of the stored fit that the method used (see `dynamic_evaluation.fits`).
-      choice: the key of the stored choice of the method (see `dynamic_evaluation.choice`); None if
-        the method was given.
+      choice: of records of earlier versions, which chose a method by cross-validation: the key of
+        that choice; None if the method was given.
       dataset: the data set that all this is about, where data sets differ in direction or range;
         None: all samples.
       lower: true if lower values are better; None: higher ones are.
@@ -156,7 +155,6 @@ class Addition(Record):
             **dict(zip(("rank", "rank_low", "rank_high"), model.ranks, strict=True)),
             reason=estimate.reason or None,
             fit=model.fit,
-            choice=model.choice,
             dataset=part.name or None,
             lower=part.lower or None,
             failed=estimate.failed or None,

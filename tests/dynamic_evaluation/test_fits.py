@@ -8,18 +8,17 @@ import pytest
 
 from nevis_stream.additions.models import add_models, fit_to_cache
 from nevis_stream.additions.samples import add_samples
-from nevis_stream.dynamic_evaluation import choice, fits, methods, response
+from nevis_stream.dynamic_evaluation import fits, methods, response
 from nevis_stream.dynamic_evaluation.method import make_context
-from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.experiments.methods import choice
 from nevis_stream.queries.matrix import ArrayMatrix
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage.checkpoint import Checkpoint
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 VALUES = one_order(32, 300, noise=0.7)
@@ -138,82 +137,22 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
 
 
 def test_a_method_is_fitted_beforehand_and_paid_by_the_first_addition(cache, monkeypatch):
-    name, reason, flops = fit_to_cache(cache, 20, "irt_2pl")
-    assert (name, reason) == ("irt_2pl", "") and flops > 0
+    name, flops = fit_to_cache(cache, 20, "irt_2pl")
+    assert name == "irt_2pl" and flops > 0
     monkeypatch.setattr(methods.get("irt_2pl").predictor, "fit", None)
-    assert fit_to_cache(cache, 20, "irt_2pl") == (name, reason, flops)
+    assert fit_to_cache(cache, 20, "irt_2pl") == (name, flops)
     first, second = add(cache, "m28"), add(cache, "m29")
     assert first.flops_method > flops and second.flops_method < flops
 
 
-def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, monkeypatch):
-    choices = []
-
-    def chosen_for(model):
-        asks = file_asks(cache, TABLE, [model])
-        return add_models(cache, asks, 20, report_choice=choices.append)[0]
-
-    name, reason, _ = fit_to_cache(cache, 20)
-    assert name.removeprefix(methods.GUARDED) in choice.CANDIDATES
-    assert ": recommended 0." in reason
-    first = chosen_for("m28")
-    monkeypatch.setattr(choice, "_cross_validate", None)  # nothing is tried again
-    second = chosen_for("m29")
-    assert first.method == second.method == name and first.choice == second.choice is not None
-    assert [each.reason for each in choices] == [reason] * 2
-    assert choices[0].flops > 0 and choices[1].flops == 0
-    assert first.flops_method - second.flops_method > choices[0].flops
-
-
-@pytest.mark.parametrize(
-    "chosen", ["stratified_mean", pytest.param("recommended", marks=pytest.mark.slow)]
-)
-def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
-    monkeypatch.setattr(
-        choice, "choose_best", lambda errors, default, groups: (chosen, "of the test")
-    )
-    monkeypatch.setattr(guarded, "REACH", -np.inf)  # both models are estimated alike
-    monkeypatch.setattr(guarded, "MISFIT", np.inf)
+def test_without_a_method_the_default_is_taken_and_its_fit_paid_once(cache):
+    name, flops = fit_to_cache(cache, 20)
+    assert name == methods.DEFAULT and flops > 0
     first, second = (
         add_models(cache, file_asks(cache, TABLE, [model]), 20)[0] for model in ("m28", "m29")
     )
-    fits = [path for path in (cache.directory / "fits").iterdir() if path.is_dir()]
-    computed = sum(sum(Checkpoint(path).record["flops"].values()) for path in fits)
-    assert first.method == methods.guard_name(chosen)
-    assert first.flops_method - second.flops_method == computed > 0
-
-
-def test_a_choice_that_was_killed_keeps_the_fits_that_it_has_made(cache, monkeypatch):
-    made = choice._cross_validate
-
-    def killed(directory, method, *arguments):
-        if method.name == "linear_gaussian":
-            raise KeyboardInterrupt
-        return made(directory, method, *arguments)
-
-    monkeypatch.setattr(choice, "_cross_validate", killed)
-    with pytest.raises(KeyboardInterrupt):
-        fit_to_cache(cache, 20)
-    monkeypatch.undo()
-    kept = {name: _files(cache, name) for name in ("recommended", "quadrature")}
-    assert all(kept.values())
-    assert fit_to_cache(cache, 20)[0].removeprefix(methods.GUARDED) in choice.CANDIDATES
-    assert {name: _files(cache, name) for name in kept} == kept
-
-
-def _files(cache, name):
-    folder = cache.directory / "fits" / name
-    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*")}
-
-
-def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
-    name, reason, _ = fit_to_cache(cache, 20, most_flops=1e7)
-    assert name == "stratified_mean" and "too many FLOPs for recommended" in reason
-    assert fit_to_cache(cache, 20, most_flops=1.0)[1].startswith("too many FLOPs for recommended")
-    assert fit_to_cache(cache, 20, most_flops=1000.0)[0] == "random_mean"
-    few = EvaluationCache(cache.directory.parent / "few", create=True)
-    few.append_rows(TABLE.models[:3], TABLE.samples, VALUES[:3])
-    assert "fewer than 5 known models" in fit_to_cache(few, 20)[1]
+    assert first.method == second.method == name
+    assert first.flops_method - second.flops_method == flops
 
 
 @pytest.mark.parametrize(

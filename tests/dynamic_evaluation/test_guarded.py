@@ -1,13 +1,16 @@
 """A model that the known ones say little about gets an estimate that holds for any model."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
+from nevis_stream.experiments.methods import guarded
+from nevis_stream.experiments.methods.part_first import Guard, PartFirst
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOBODY, MatrixOracle, Query
 from tests.dynamic_evaluation.making import one_order
 
@@ -27,7 +30,9 @@ def evaluator():
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """A guarded pair whose fits are fast."""
-    method = methods.guard("fisher+irt_2pl")
+    base = methods.get("fisher+irt_2pl")
+    predictor = guarded.GuardedPredictor(base.predictor, PartFirst(base.policy))
+    method = dataclasses.replace(base, policy=Guard(base.policy), predictor=predictor)
     before = methods.get
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

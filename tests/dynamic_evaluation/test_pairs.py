@@ -23,12 +23,14 @@ QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "ancho
 FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
 TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
 POLICIES, PREDICTORS = map(methods.list_usable, (methods.POLICIES, methods.PREDICTORS))
-SEEING = [name for name, policy in POLICIES.items() if policy.needs]
 OTHER_DRAWS = {"staged_strata": "model_assisted", "informed_strata": "factor_model"}
+GUARDED = [name for name in PREDICTORS if name.startswith("guarded_")]
+SEEING = [name for name, policy in POLICIES.items() if policy.needs]
+DRAWING = {policy for policy in SEEING if policy in OTHER_DRAWS or policy.startswith("guard_")}
 PAIRS = sorted(
     {f"{policy}+{predictor}" for policy in set(POLICIES) - set(SEEING) for predictor in QUICK}
-    | {f"{policy}+irt_2pl" for policy in set(SEEING) - {"informed_strata"}}
-    | {f"strata+{predictor}" for predictor in set(PREDICTORS) - set(OTHER_DRAWS.values())}
+    | {f"{policy}+irt_2pl" for policy in set(SEEING) - DRAWING}
+    | {f"strata+{name}" for name in set(PREDICTORS) - {*OTHER_DRAWS.values(), *GUARDED}}
     | {f"{policy}+{predictor}" for policy, predictor in OTHER_DRAWS.items()}
 )
 

@@ -20,8 +20,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
-from nevis_stream.dynamic_evaluation.fits import FOLDER
+from nevis_stream.dynamic_evaluation import methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES
 from nevis_stream.dynamic_evaluation.stopping import GrowingIntervals
@@ -524,15 +523,6 @@ def test_it_is_said_at_the_start_that_an_interval_needs_all_samples(tmp_path, bo
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start(tmp_path / "wide", board, None, "random_mean", until=0.6)
-
-
-def test_of_many_samples_methods_are_compared_on_some(tmp_path, board, monkeypatch):
-    monkeypatch.setattr(choice, "MOST_SAMPLES", 20)
-    monkeypatch.setattr(choice, "CANDIDATES", ("linear_gaussian",))
-    session = start(tmp_path, board, 2, None)
-    assert session.settings.reason.endswith("(on 20 of the 60 samples)")
-    fits = session.directory / "board" / FOLDER
-    assert (fits / "linear_gaussian-choice").is_dir() and (fits / "choice-2.json").is_file()
 
 
 RULES = {

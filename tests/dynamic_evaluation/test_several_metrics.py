@@ -60,7 +60,7 @@ def test_one_query_is_asked_for_both_metrics(board, tmp_path):
     assert [each.dataset for each in accounts] == ["exact_match", "f1"]
     for account in accounts:
         assert (account.asked, account.samples, account.budget) == (16, 40, 16)
-        assert account.holds_for == ANY_MODEL and account.method == "model_assisted"
+        assert account.holds_for == ANY_MODEL and account.method == "informed_mean"
     # what was asked of one metric was asked of the other, and nothing else
     states = cache.states(["m12"]).reshape(-1, 2)
     assert ((states == 1).sum(axis=0) == 16).all() and (states[:, 0] == states[:, 1]).all()
@@ -129,7 +129,7 @@ def boards(tmp_path_factory):
 
 def begin(folder, boards):
     return de.Session.start(
-        folder, boards["exact_match"], budget=12, method="model_assisted", models=["m13"]
+        folder, boards["exact_match"], budget=12, method="informed_mean", models=["m13"]
     )
 
 
@@ -171,7 +171,7 @@ def test_the_other_metric_is_read_from_a_csv(boards, told, tmp_path):
 
 
 def test_the_other_metric_is_read_from_the_logs_of_each_start_of_a_harness(boards, told):
-    assert told.rounds == 2
+    assert told.rounds == 3
     again = de.estimate_metric(told.session, boards["f1"], told.logs, value_range=(0, 100))
     assert (again.low, again.high) == pytest.approx((told.found.low, told.found.high))
 

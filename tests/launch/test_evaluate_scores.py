@@ -462,7 +462,7 @@ def fitted(leaderboard, tmp_path_factory):
     table.assign(high=1, metric="score").to_csv(place / "leaderboard.csv", index=False)
     cache = place / "cache"
     command("import", place / "leaderboard.csv", f"--cache={cache}")
-    words = ["fit", "--budget=12", "--choice_flops=1e11"]
+    words = ["fit", "--budget=12"]
     return SimpleNamespace(cache=cache, words=words, said=command(*words, f"--cache={cache}"))
 
 
@@ -473,9 +473,8 @@ def test_no_method_is_fitted_where_data_sets_have_no_common_mean(board):
 
 
 @pytest.mark.slow
-def test_a_method_is_chosen_and_fitted_beforehand(fitted):
-    assert "chosen for these known models and this budget: it" in fitted.said
-    assert "is fitted for a budget of 12" in fitted.said and "strata+mean 0." in fitted.said
+def test_the_default_is_fitted_beforehand(fitted):
+    assert "informed_mean is fitted for a budget of 12" in fitted.said
 
 
 @pytest.mark.slow

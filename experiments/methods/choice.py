@@ -8,12 +8,10 @@ measured (see `choose_default`). A method that would compute too much is not tri
 samples the methods are compared on some, drawn at random: which of them is better is seen there
 too.
 
-What is chosen is used guarded (see `methods.guard`): the cross-validation says how good a method
-is for models like the known ones, and nothing of others.
+What is chosen is used guarded (see `guarded`): the cross-validation says how good a method is for
+models like the known ones, and nothing of others. It was the default until `informed_mean`.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,13 +20,12 @@ import numpy as np
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.fits import Fits, find_fit, read_for_method
-from nevis_stream.dynamic_evaluation.known_models import count_groups, digest
-from nevis_stream.dynamic_evaluation.method import Method, make_context
+from nevis_stream.dynamic_evaluation.fits import read_for_method
+from nevis_stream.dynamic_evaluation.known_models import count_groups
+from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.methods import choose_stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
-from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import ArrayMatrix, Matrix
 from nevis_stream.seeds import generator
 
@@ -40,7 +37,6 @@ FEW_GROUPS, FEW_WITH_FEW_GROUPS = 20, 20  # with fewer known groups: instead of 
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 10  # of stored choices
 MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 
@@ -69,87 +65,57 @@ class Choice:
     Attributes:
       method: its name.
       reason: why it was chosen, in one sentence.
-      flops: computed for the choice alone: cross-validation of all methods that were tried, and
-        fits of those that were not chosen.
-      key: 16 hex digits, a hash of what it was chosen for.
     """
 
     method: str
     reason: str
-    flops: int
-    key: str
 
 
 def choose(
-    fits: Fits,
-    known: Matrix,
-    models: int,
-    budget: int,
-    seed: int,
-    most_flops: float = MOST_FLOPS,
-    saved: float = np.inf,
-    progress: Progress = SILENT,
+    known: Matrix, models: int, budget: int, seed: int, most_flops: float = MOST_FLOPS
 ) -> Choice:
-    """Chooses a method; the choice and the fits that it took are kept with the known models.
+    """Chooses a method.
 
     Args:
-      fits: where they are kept.
       known: the known models.
       models: number of new models.
       budget: number of samples asked of each.
       seed: of the fits.
       most_flops: candidates are left out whose fit would exceed this with those of the cheaper
         ones.
-      saved: FLOPs that asking fewer cells saves: another such limit, which is not in the key, so an
-        earlier choice stays valid.
-      progress: is told the stages.
-
-    Returns: the choice; its FLOPs are 0 if an earlier addition has paid for it.
     """
-    about = [VERSION, CANDIDATES, budget, seed, digest(known), float(most_flops)]
     columns = _draw_columns(known, budget, seed)
-    about += [] if columns is None else [len(columns)]
-    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    file = f"choice-{budget}.json"
-    paid = any(each.choice == key for each in fits.charged)
-    if (stored := _read_choice(fits, file, key)) is not None:
-        return Choice(stored["method"], stored["reason"], 0 if paid else stored["flops"], key)
     baseline = choose_stratified(known).name
     reason = _explain_too_few(known) or _explain_too_large(known, models)
     if reason:
-        return Choice(baseline, reason, 0, key)
-    limit = min(most_flops, saved)
-    affordable, left_out = _select_affordable([*CANDIDATES, baseline], known, models, budget, limit)
+        return Choice(baseline, reason)
+    names = [*CANDIDATES, baseline]
+    affordable, left_out = _select_affordable(names, known, models, budget, most_flops)
     too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        cheap = predicted_cost.choose_cheap(limit, known, models, budget)
-        return Choice(cheap or baseline, too_dear, 0, key)
+        cheap = predicted_cost.choose_cheap(most_flops, known, models, budget)
+        return Choice(cheap or baseline, too_dear)
     if len(affordable) == 1:  # nothing to compare it with
-        used, unguarded = _guard(affordable[0], known, models, budget, limit)
-        return Choice(used, too_dear + unguarded, 0, key)
-    errors, costs, compared, suffix = {}, {}, known, ""
+        return Choice(guard_name(affordable[0]), too_dear)
+    errors, compared = {}, known
     if columns is not None:
-        facts, suffix = known.facts.take(columns), "-choice"
+        facts = known.facts.take(columns)
         compared = ArrayMatrix(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
-        progress.stage(name)
-        errors[name], costs[name] = _cross_validate(
-            fits, methods.get(name), compared, budget, seed, suffix
-        )
+        errors[name] = _cross_validate(methods.get(name), compared, budget, seed)
     chosen, reason = choose_best(errors, choose_default(budget, known), count_groups(known))
     if columns is not None:
         reason += f" (on {len(columns):,} of the {known.shape[1]:,} samples)"
     if left_out:
         reason += f"; {too_dear}"
-    used, unguarded = _guard(chosen, known, models, budget, limit)
-    reason += unguarded
-    # The fit of the method that is used is charged when it is used, its errors are of the choice
-    # alone.
-    used_fit = used if columns is None else None
-    flops = int(sum(cost[name == used_fit] for name, cost in costs.items()))
-    record = {"key": key, "method": used, "reason": reason, "flops": flops}
-    fits.write_choice(file, record)
-    return Choice(used, reason, flops, key)
+    return Choice(guard_name(chosen), reason)
+
+
+def guard_name(name: str) -> str:
+    """Returns the name of the method to use where this one was chosen: guarded, unless its
+    intervals hold for any model already.
+    """
+    return f"guarded_{name}" if name in CANDIDATES else name
 
 
 def _draw_columns(known: Matrix, budget: int, seed: int) -> np.ndarray | None:
@@ -158,20 +124,6 @@ def _draw_columns(known: Matrix, budget: int, seed: int) -> np.ndarray | None:
     if n <= 2 * most or known.facts.image is not None:
         return None
     return np.sort(generator(seed, "choice").choice(n, most, replace=False))
-
-
-def _guard(
-    name: str, known: Matrix, models: int, budget: int, most_flops: float
-) -> tuple[str, str]:
-    """Returns the method guarded against models unlike the known ones; or as it is, with a text
-    that says why, if that would cost too much.
-    """
-    guarded = methods.guard_name(name)
-    price = predicted_cost.predict_cost(methods.get(guarded), known, models, budget)
-    if guarded != name and price > most_flops:
-        why = f"to guard it against models unlike the known ones costs {format_engineering(price)}"
-        return name, f"; {why} FLOPs"
-    return guarded, ""
 
 
 def choose_best(errors: Mapping[str, np.ndarray], default: str, groups: int) -> tuple[str, str]:
@@ -197,15 +149,6 @@ def choose_best(errors: Mapping[str, np.ndarray], default: str, groups: int) -> 
         return lowest, f"it has clearly the smallest of the {by}"
     why = "it is the default for this budget, and no other method is clearly better"
     return default, f"{why}; {by}"
-
-
-def _read_choice(fits: Fits, file: str, key: str) -> dict | None:
-    """Returns a stored choice; None if there is none for this key, or it is damaged."""
-    try:
-        record = fits.read_choice(file)
-        return record if record is not None and record["key"] == key else None
-    except (KeyError, TypeError):
-        return None
 
 
 def _explain_too_few(known: Matrix) -> str:
@@ -240,14 +183,7 @@ def _select_affordable(
     return [name for name in names if name in cheap], left_out
 
 
-def _cross_validate(
-    fits: Fits, method: Method, known: Matrix, budget: int, seed: int, suffix: str
-) -> tuple[np.ndarray, tuple[int, int]]:
-    """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
-    and of them alone.
-    """
-    readable = read_for_method(method, known, 0)
-    stored = find_fit(fits, method, known, seed, suffix)
-    key, _ = jax.random.split(jax.random.key(seed))
-    errors = stored.compute_errors(readable, budget, key, make_context())
-    return errors, (stored.flops(budget), stored.errors_flops(budget))
+def _cross_validate(method: Method, known: Matrix, budget: int, seed: int) -> np.ndarray:
+    """Returns a method's cross-validation errors, float64[k]."""
+    readable, key = read_for_method(method, known, 0), jax.random.split(jax.random.key(seed))[0]
+    return method.fit(readable, None, key).compute_errors(budget)

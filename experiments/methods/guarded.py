@@ -22,12 +22,12 @@ from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policies.staged_strata import PartFirst, ScreeningPosterior
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
+from nevis_stream.experiments.methods.part_first import SCREENING, PartFirst, ScreeningPosterior
 from nevis_stream.queries.matrix import Matrix
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.queries.samples import fill_unknown, is_observed
@@ -200,7 +200,7 @@ class GuardedPredictor(ScorePredictor):
     def __init__(self, base: ScorePredictor, policy: PartFirst):
         self.base, self.policy = base, policy
         self.about = f"{base.about}; for models unlike the known ones, {SURROGATE.about}"
-        self.takes_scores, self.gives = base.takes_scores, base.gives
+        self.takes_scores, self.gives = base.takes_scores, frozenset({SCREENING})
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns what the other predictor says."""
