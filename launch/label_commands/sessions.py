@@ -54,7 +54,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     )
     session = Session.start(out, settings, samples)
     print(
-        f"session {settings.name}: {plural(len(session.ids), 'sample')},"
+        f"session {session.settings.name}: {plural(len(session.ids), 'sample')},"
         f" {count} classes, {plural(len(settings.models), 'model')}, loss {settings.loss},"
         f" rule {settings.rule}, {settings.uniform:.0%} of draws uniform, surrogate"
         f" {settings.surrogate}"
@@ -101,19 +101,20 @@ def _grow(out: Path, values: FlagValues) -> None:
                 f"--{name}={_flag_text(given)}: the session was begun with {_flag_text(used)},"
                 " and --continue cannot change that. Leave the flag out, or begin another session."
             )
-    models = list(fixed.models)
+    models = session.models
     if values.model:
         if len(values.model) != len(models):
             raise BadInput(
                 f"--model: given {plural(len(values.model), 'time')}; the session compares"
                 f" {plural(len(models), 'model')}: {', '.join(session.model_names)}."
             )
-        given = [os.path.abspath(model) for model in values.model]
-        if given != models and sorted(given) == sorted(models):
-            raise BadInput(
-                "--model: give the models in the order of the session:"
-                f" {', '.join(session.model_names)}."
-            )
+        for key in (os.path.realpath, os.path.basename):  # the session may have been copied
+            given, there = ([*map(key, each)] for each in (values.model, models))
+            if given != there and sorted(given) == sorted(there):
+                raise BadInput(
+                    "--model: give the models in the order of the session:"
+                    f" {', '.join(session.model_names)}."
+                )
         models = values.model  # the same models, for example files of their new probabilities
     elif files := [name for name in session.model_names if name.endswith(SUFFIXES)]:
         raise BadInput(
@@ -161,7 +162,10 @@ def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
         try:
             pool = load_pool(pool_part.pool, {session.ids[row] for row in inside})
         except BadInput as error:
-            raise BadInput(f"{session.directory}: its pool cannot be read. {error}") from None
+            raise BadInput(
+                f"{session.directory}: its pool cannot be read. {error} The session knows it by its"
+                " path from the session's directory: move both together."
+            ) from None
         positions = {sample: place for place, sample in enumerate(pool.ids)}
         missing = [row for row in inside if session.ids[row] not in positions]
         if missing:

@@ -92,7 +92,8 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def session(labelled, tmp_path):
-    """A copy of the session, to be changed."""
+    """A copy of the session, to be changed, with the images that it names."""
+    shutil.copyfile(labelled.session.parent / "pool.npz", tmp_path / "pool.npz")
     return shutil.copytree(labelled.session, tmp_path / "session")
 
 
@@ -570,7 +571,9 @@ def test_a_checkpoint_is_tested_on_a_folder_of_images(of_a_checkpoint):
 
 
 def test_images_of_all_its_folders_are_drawn_for_a_checkpoint(of_a_checkpoint, tmp_path):
-    session = shutil.copytree(of_a_checkpoint.session, tmp_path / "session")
+    for name in ("photos", "session"):
+        shutil.copytree(of_a_checkpoint.session.parent / name, tmp_path / name)
+    session = tmp_path / "session"
     chosen = command("next", session, "--count=6")
     assert chosen.returncode == 0, chosen.stderr
     draws = json.loads((session / "draws.jsonl").read_text())["draws"]

@@ -5,8 +5,9 @@ lines of its two logs, with what is wrong with a damaged one.
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.storage import write_directory
-from nevis_stream.storage.reading import load_array, read_json
+from nevis_stream.storage.reading import load_array, locate, make_relative, read_json
 from nevis_stream.storage.record import encode
 
 UNKNOWN = "?"
@@ -30,8 +31,8 @@ class SessionSettings:
     """What identifies a session.
 
     Attributes:
-      pool: where the images are, see `pools.make_absolute`.
-      models: absolute paths of the tested models.
+      pool: where the images are, see `pools.make_absolute`; in the file of a session from there.
+      models: paths of the tested models, likewise.
       classes: names of the c classes.
       loss, rule, surrogate: names.
       uniform: fraction of uniform draws.
@@ -60,6 +61,10 @@ class SessionSettings:
         if not numbers or not all(isinstance(text, str) for text in texts):
             raise ValueError("a value has an unexpected type")
 
+    def change_paths(self, change: Callable[[str], str]) -> "SessionSettings":
+        """Returns the settings with other paths."""
+        return replace(self, pool=change(self.pool), models=[*map(change, self.models)])
+
     def class_name(self, label: int) -> str:
         """Returns the name of a label, as a person types it."""
         return UNKNOWN if label == NO_LABEL else self.classes[label]
@@ -69,6 +74,13 @@ class SessionSettings:
         """A letter and 7 hex digits, which every csv of the session contains; no spreadsheet takes
         it for a number."""
         return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
+
+
+def from_session(path: str, directory: Path) -> str:
+    """Returns an absolute path as one from a session's directory, for its files, which are passed
+    on; any other name, that of a data set, as it is.
+    """
+    return make_relative(path, directory) if os.path.isabs(path) else path
 
 
 def show_path(path: str) -> str:
@@ -132,7 +144,11 @@ def write_pool_part(directory: Path, number: int, pool_part: PoolPart) -> None:
       pool_part: the samples.
     """
     ids, data = list(pool_part.ids), pool_part.data
-    about = {"pool": pool_part.pool, "ids": ids, "digest": pool_part.digest}
+    about = {
+        "pool": from_session(pool_part.pool, directory),
+        "ids": ids,
+        "digest": pool_part.digest,
+    }
     files = {
         "ids.json": json.dumps(about).encode(),
         "models.npy": _array_bytes(pool_part.predictions),
@@ -176,7 +192,8 @@ def read_pool_part(folder: Path, first: int) -> PoolPart:
             if (folder / f"{part}-labels.npy").exists()
         }
         arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
-        pool, ids, hashes = about["pool"], about["ids"], array("pixel-hashes")
+        ids, hashes = about["ids"], array("pixel-hashes")
+        pool = locate(about["pool"], folder.parent)
         if not isinstance(pool, str) or predictions.dtype.kind != "f":
             raise ValueError("a value has an unexpected type")
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):

@@ -21,6 +21,7 @@ from nevis_stream.active_testing.labelling.files import (
     Draw,
     PoolPart,
     SessionSettings,
+    from_session,
     parse_draws,
     parse_labels,
     read_pool_part,
@@ -34,6 +35,7 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.queries.session_log import History, Line, MessageTerms, SessionLog
 from nevis_stream.seeds import generator
+from nevis_stream.storage.reading import locate
 from nevis_stream.storage.record import as_lines
 
 DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
@@ -78,8 +80,12 @@ class Session:
         Raises:
           BadInput: the directory has another session.
         """
-        _open_log(directory).start(
-            lambda: as_lines(vars(settings)),
+        log = _open_log(directory)
+        kept = settings.change_paths(lambda path: from_session(path, directory))
+        if log.settings.exists() and log.read_settings(_make_settings, "") == settings:
+            kept = settings  # an earlier version kept absolute paths
+        log.start(
+            lambda: as_lines(vars(kept)),
             _OTHER,
             lambda: write_pool_part(directory, 0, samples),
             ["generation-1"],
@@ -134,9 +140,14 @@ class Session:
         return pool_parts
 
     @property
+    def models(self) -> list[str]:
+        """Absolute paths of the tested models."""
+        return [locate(model, self.directory) for model in self.settings.models]
+
+    @property
     def model_names(self) -> list[str]:
         """The tested models, as a person in the working directory would name them."""
-        return [show_path(model) for model in self.settings.models]
+        return [*map(show_path, self.models)]
 
     @property
     def class_count(self) -> int:

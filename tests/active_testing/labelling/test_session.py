@@ -13,15 +13,15 @@ from nevis_stream.active_testing.labelling.estimates import (
     estimate_models,
     gather_draws,
 )
-from nevis_stream.active_testing.labelling.files import PoolPart
+from nevis_stream.active_testing.labelling.files import PoolPart, SessionSettings
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.launch.label_commands.forms import read_labels
 from nevis_stream.queries.session_log import SETTINGS
 from nevis_stream.storage import lock_exclusively, record
-from nevis_stream.storage.reading import read_bytes
-from nevis_stream.storage.record import append_checked, encode
+from nevis_stream.storage.reading import locate, read_bytes
+from nevis_stream.storage.record import append_checked, as_lines, encode, seal
 from tests.active_testing.labelling.sessions import begin, example, truth
 from tests.killed_child import survives
 
@@ -366,6 +366,28 @@ def test_exchanged_samples_and_changed_settings_are_refused(tmp_path):
     shutil.copytree(tmp_path / "other" / "generation-0", tmp_path / "generation-0")
     with pytest.raises(BadInput, match="generation-0 is not what the session began with"):
         Session(tmp_path).next(1)
+
+
+def test_a_session_that_is_passed_on_has_no_absolute_path(tmp_path):
+    def start(directory):
+        return Session.start(directory, settings, part)
+
+    ids, predictions, _ = example()
+    pool, models = str(tmp_path / "pool.npz:part"), [str(tmp_path / "m0"), "m1"]
+    part = PoolPart(pool, ids, predictions, SurrogateData(predictions[0]))
+    names = "zero_one", "expected_loss", "tested_model"
+    settings = SessionSettings(pool, models, ["cat", "dog", "owl"], *names, 0.2, 0, part.digest)
+    begun = start(tmp_path / "first")
+    assert start(begun.directory).settings == begun.settings
+    for file in begun.directory.rglob("*.json"):
+        assert str(tmp_path) not in file.read_text()
+    session = Session(shutil.copytree(begun.directory, tmp_path / "second"))
+    assert session.settings.name == begun.settings.name
+    assert (session.models, session.pool_parts[0].pool) == (models, pool)
+    # an earlier version kept them
+    earlier = session.settings.change_paths(lambda path: locate(path, session.directory))
+    (session.directory / SETTINGS).write_text(seal(as_lines(vars(earlier))))
+    assert start(session.directory).settings == earlier
 
 
 def test_a_session_without_its_settings_is_not_begun_anew(tmp_path):
