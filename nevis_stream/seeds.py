@@ -11,10 +11,26 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 
+LEAST = -(2**63)
+"""The least seed of an evaluation."""
+
 
 def make_path_seed(path: tuple[str, ...]) -> int:
     """Returns the seed in [0, 2**63) of a run's, a task's or a trial's path."""
     return _hash("/".join(path))
+
+
+def check_seed(seed: int, least: int = 0) -> int:
+    """Returns a seed that somebody gave, as a number of Python's.
+
+    Raises:
+      BadInput: it is no whole number from `least` to 2**63 - 1.
+    """
+    is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_whole or not least <= seed < 2**63:
+        lowest = "-2**63" if least == LEAST else least
+        raise BadInput(f"seed is {seed!r}; valid: whole numbers from {lowest} to 2**63 - 1.")
+    return int(seed)
 
 
 def seed_for(seed: int, *name: str | int, bits: int = 63) -> int:

@@ -146,7 +146,7 @@ def _read(value: Any, around: Set[int]) -> Any:
     if value is None or callable(value) or isinstance(value, types.ModuleType):
         return None
     if isinstance(value, bool | int | float | complex | str | bytes | np.generic):
-        return value
+        return value if value == value else "NaN"  # which differs from itself
     # of other libraries: JAX, PyTorch; pandas, polars
     if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "to_numpy"):
         return _Array(value)

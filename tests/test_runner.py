@@ -170,6 +170,7 @@ def test_unknown_choices_are_named(tmp_path):
         ({"config": {"learner": "x", "a": {1}}}, "a is .1., which no JSON file keeps. Valid: "),
         ({"seed": -1}, "seed is -1; valid: whole numbers from 0"),
         ({"seed": True}, "seed is True"),
+        ({"seed": 2**63}, "seed is 9223372036854775808"),
     ],
 )
 def test_a_config_that_cannot_be_recorded_is_refused_before_anything_is_computed(

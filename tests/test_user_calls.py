@@ -212,6 +212,7 @@ NO_CHANGES = {
 def test_programs_and_equal_values_are_no_change(act):
     owner = holding({"a": np.zeros(3), "b": jnp.zeros(3), "c": float("nan"), "images": None})
     owner.value["itself"] = owner.value
+    owner.worst = float("nan")
     owner.fixed = np.broadcast_to(np.zeros(()), (10**5, 10**5))  # not read
     before = read_attributes(owner)
     NO_CHANGES[act](owner)

@@ -40,6 +40,7 @@ from nevis_stream.queries.samples import (
     number_images,
     with_all_labels,
 )
+from nevis_stream.seeds import LEAST, check_seed
 from nevis_stream.vocabulary import MULTI_LABEL
 
 
@@ -75,6 +76,7 @@ def add_samples(
         no `Oracle` for a known model with an unobserved cell: a policy may choose any of them. Then
         nothing is asked or written.
     """
+    seed = check_seed(seed, LEAST)
     chosen, old_samples = methods.get_within_budget(method), cache.samples()
     place = str(cache.directory)
     known_models = read_known(CacheMatrix(cache), np.arange(len(old_samples)), place=place)

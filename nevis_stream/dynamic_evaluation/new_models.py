@@ -63,6 +63,7 @@ from nevis_stream.queries.samples import (
     make_unknown_cells,
     with_all_labels,
 )
+from nevis_stream.seeds import LEAST, check_seed
 
 
 class AskedModel:
@@ -245,6 +246,9 @@ class Asking:
     drawn: bool = False
     population: Population | None = None
     progress: Progress = SILENT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_seed(self.seed, LEAST))
 
 
 def evaluate_new_models(

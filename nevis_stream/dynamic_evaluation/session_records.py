@@ -19,7 +19,7 @@ from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.samples import UNKNOWN, is_observed
 from nevis_stream.queries.session_log import History
-from nevis_stream.seeds import generator
+from nevis_stream.seeds import LEAST, generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text
 from nevis_stream.storage.record import (
@@ -86,7 +86,7 @@ class EvaluationSettings(Record):
     reason: Annotated[str, check_string]
     numbered: bool
     budget: Annotated[int, check_whole(1)]
-    seed: Annotated[int, check_whole(-(2**63), 2**63 - 1)]
+    seed: Annotated[int, check_whole(LEAST, 2**63 - 1)]
     board: str
     samples: Annotated[int, check_whole(1)]
     until: Annotated[float, number(0, math.inf)] | None = None

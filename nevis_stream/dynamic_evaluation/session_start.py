@@ -43,6 +43,7 @@ from nevis_stream.queries.board import Board
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import MessageTerms, SessionLog
+from nevis_stream.seeds import LEAST, check_seed
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import locate, make_relative, read_json
 from nevis_stream.storage.record import as_lines
@@ -137,6 +138,7 @@ def begin(
     cache of compiled programs.
     """
     _check_names(models, board.models)
+    seed = check_seed(seed, LEAST)
     method = choose_session_method(board, method, rule, len(models))
     if rule.budget is None and not rule.by_interval:
         raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
@@ -155,7 +157,7 @@ def begin(
     settings = {
         "models": list(models),
         "budget": budget,
-        "seed": int(seed),
+        "seed": seed,
         "board": board_key,
         "samples": samples,
         "until": None if rule.until is None else float(rule.until),

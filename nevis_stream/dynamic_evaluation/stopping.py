@@ -232,8 +232,8 @@ def choose_session_method(board: Board, method: str | None, rule: Rule, models: 
     until, better_than, decided = rule.until, rule.until_better_than, rule.until_decided
     if sum(each is not None for each in (until, better_than, decided)) > 1:
         raise BadInput("until, until_better_than and until_decided: give one of them.")
-    if until is not None and not 0 < until < np.inf:
-        raise BadInput(f"until={until:g}: the width of an interval is expected, above 0.")
+    if until is not None and not (isinstance(until, int | float) and 0 < until < np.inf):
+        raise BadInput(f"until={until!r}: the width of an interval is expected, above 0.")
     if decided is not None and decided not in GOALS:
         raise BadInput(f"until_decided: {unknown('decision', decided, GOALS)}")
     if decided is not None and models < 2:

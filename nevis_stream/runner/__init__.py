@@ -24,6 +24,7 @@ from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
 from nevis_stream.runner.training import Work, parse_last_kept
+from nevis_stream.seeds import check_seed
 from nevis_stream.storage import lock_exclusively, make_directory, remove_leftovers
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.reading import read_bytes
@@ -104,7 +105,8 @@ def run(
     settings = config_file.describe(learner) if config is None else dict(config)
     if label is not None:
         settings["label"] = label
-    _check_values(settings, seed)
+    _check_values(settings)
+    seed = check_seed(seed)
     stream = load_stream(stream) if isinstance(stream, str) else stream
     if hasattr(stream, "next"):
         raise BadInput(
@@ -161,7 +163,7 @@ def _check_learner(learner: Any) -> None:
         )
 
 
-def _check_values(values: Mapping[str, Any], seed: int) -> None:
+def _check_values(values: Mapping[str, Any]) -> None:
     if not isinstance(values.get("learner"), str):
         raise BadInput(
             f"config: learner is {values.get('learner')!r}, not a string. Give the learner a name"
@@ -175,8 +177,6 @@ def _check_values(values: Mapping[str, Any], seed: int) -> None:
     for name in ("label", "budget"):
         if not isinstance(values.get(name), str | None):
             raise BadInput(f"config: {name} is {values[name]!r}, not a string.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise BadInput(f"seed is {seed!r}; valid: whole numbers from 0 to 2**63 - 1.")
 
 
 def _title(values: Mapping[str, Any], seed: int) -> str:

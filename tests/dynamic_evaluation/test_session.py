@@ -258,6 +258,13 @@ def test_the_same_start_opens_the_session(tmp_path, board):
     for name in ("new ", "a\nb", "\ud800"):
         with pytest.raises(BadInput, match="which files of answers would not keep"):
             start(tmp_path / "b", board, models=[name])
+    for seed in (10**30, 1.5, True, "1"):
+        with pytest.raises(BadInput, match="seed is .*; valid: whole numbers from -2..63 to"):
+            start(tmp_path / "b", board, seed=seed)
+        with pytest.raises(BadInput, match="seed is "):
+            de.evaluate(board, NEW, budget=12, method=METHOD, seed=seed)
+    with pytest.raises(BadInput, match="until='x': the width of an interval is expected"):
+        start(tmp_path / "b", board, method=None, until="x")
     (session.directory / SETTINGS).unlink()
     with pytest.raises(BadInput, match="no session.json"):
         start(tmp_path, board)
