@@ -86,7 +86,7 @@ _GAP = 2
 def name_thumbnails(ledger: Ledger, task_id: str) -> str:
     """Returns the beginning of the names of a task's files in a run's thumbnails."""
     trained = (record.task_id for record in ledger.of_kind(TrainRecord))
-    return name_files([*trained, task_id])[task_id]
+    return name_files([*trained, task_id], "-mistakes")[task_id]
 
 
 def write_thumbnails(beginning: Path, images: Images) -> None:

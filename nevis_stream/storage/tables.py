@@ -261,8 +261,9 @@ LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
 _UNUSUAL = re.compile(r"[^\w.+@-]+|^\.+")
 
 
-def name_files(names: Iterable[str]) -> dict[str, str]:
-    """Returns what a file or folder of each name is called: what is unusual becomes "_".
+def name_files(names: Iterable[str], ending: str = "") -> dict[str, str]:
+    """Returns what a file or folder of each name is called: what is unusual becomes "_". With an
+    ending, each has a second file, which ends in it.
 
     A name gets a digest if it is too long, or if an earlier one has its file, as on a drive that
     ignores case. The digest follows a character that is unusual in names.
@@ -275,10 +276,11 @@ def name_files(names: Iterable[str]) -> dict[str, str]:
     for name in dict.fromkeys(names):
         file = _UNUSUAL.sub("_", name)
         folded = unicodedata.normalize("NFC", file.casefold())
-        if folded in taken or not 0 < len(file.encode()) <= LONGEST:
+        both = {folded, folded + ending}
+        if both & taken or not 0 < len(file.encode()) <= LONGEST:
             digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:8]
             file = f"{file.encode()[: LONGEST - 9].decode(errors='ignore')}~{digest}"
-        taken.add(folded)
+        taken |= both
         files[name] = file
     return files
 

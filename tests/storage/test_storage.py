@@ -219,3 +219,7 @@ def test_names_out_of_data_share_no_file(tmp_path):
         (tmp_path / file).mkdir()
     ordinary = ["trials-2-steps-120", "stream-random_40@1", "pico+partial", "my.own", "ünder"]
     assert name_files(ordinary) == dict(zip(ordinary, ordinary, strict=True))
+    for order in (["x", "x-mistakes"], ["x-mistakes", "x"]):
+        first, second = name_files(order, "-mistakes").values()
+        assert first == order[0] and len({first, second, f"{first}-mistakes"}) == 3
+        assert f"{second}-mistakes" != first
