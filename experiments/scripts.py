@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.errors import plural
+from nevis_stream.launch.owned_program import end_with_parent
 from nevis_stream.run_directory.environment import describe_environment
 
 
@@ -105,6 +106,6 @@ def call(command: Sequence[object], **options: Any) -> None:
       SystemExit: the command failed; its own message stands above.
     """
     words = [str(word) for word in command]
-    options = {"stdout": subprocess.DEVNULL} | options
+    options = {"stdout": subprocess.DEVNULL, "preexec_fn": end_with_parent} | options
     if status := subprocess.run(words, check=False, **options).returncode:
         sys.exit(f"failed with status {status}: {shlex.join(words)}")

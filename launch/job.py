@@ -22,6 +22,7 @@ from pathlib import Path
 import nevis_stream
 from nevis_stream.errors import BadInput, NevisStreamError, describe_installation
 from nevis_stream.launch.entry import as_typed
+from nevis_stream.launch.owned_program import end_with_parent
 from nevis_stream.storage import make_scratch_folder
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -99,11 +100,16 @@ class Job:
         module, *words = self.words
         module = f"nevis_stream.{module}" if module.startswith("launch.") else module
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+        def prepare() -> None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            end_with_parent()
+
         try:
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START, str(PACKAGES), module, *words],
                 cwd=self.directory,
-                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
+                preexec_fn=prepare,
             )
             signal.signal(signal.SIGTERM, self._on_term)
         finally:

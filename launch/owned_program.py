@@ -5,7 +5,9 @@ The supervisor runs this file alone, without the package, so it needs the standa
 """
 
 import contextlib
+import ctypes
 import errno
+import fcntl
 import functools
 import os
 import select
@@ -14,11 +16,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PATIENCE = 10.0  # seconds from TERM to KILL
 _PAUSE = 0.1  # seconds between looks at whether it has ended
+_AT_PARENTS_END = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def run_owned(command: Sequence[str], done: Path, content: str) -> int:
@@ -49,6 +52,31 @@ def run_owned(command: Sequence[str], done: Path, content: str) -> int:
             supervisor.wait()
 
 
+def wait_for_ending(folder: Path) -> None:
+    """Waits until programs have ended whose owner has, and whose files `done` are in a folder."""
+    with contextlib.suppress(OSError), _lock(folder, fcntl.LOCK_EX):
+        pass
+
+
+@contextlib.contextmanager
+def _lock(folder: Path, mode: int) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a drive without locks
+            fcntl.flock(descriptor, mode)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def end_with_parent() -> None:
+    """Has this process get SIGTERM when the one that has started it ends, where the system does so
+    (Linux). For a child that its parent ends itself, but cannot where it is killed.
+    """
+    if prctl := getattr(ctypes.CDLL(None), "prctl", None):
+        prctl(_AT_PARENTS_END, signal.SIGTERM)
+
+
 def _supervise(held: str, done: str, content: str, *command: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the program decides, which gets them too
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -61,10 +89,12 @@ def _supervise(held: str, done: str, content: str, *command: str) -> None:
     # nothing is written into the pipe: it can be read when nobody holds its other end
     while program.poll() is None and not select.select([int(held)], [], [], _PAUSE)[0]:
         pass
-    if program.poll() is None:
-        _end(program, is_leader)
-    if program.returncode == 0:
-        Path(done).write_text(content)
+    with _lock(Path(done).parent, fcntl.LOCK_SH):
+        if program.poll() is None:
+            _end(program, is_leader)
+        if program.returncode == 0:
+            (part := Path(f"{done}.part")).write_text(content)
+            part.replace(done)
     sys.exit(program.returncode % 256)
 
 

@@ -27,6 +27,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import call
 from nevis_stream.experiments.study_record import StudyRecord
+from nevis_stream.launch.owned_program import end_with_parent
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -116,7 +117,8 @@ def call_with_pauses(words: list[str], pause: Path | None) -> tuple[float, int]:
     Raises:
       SystemExit: it failed; its own message stands above.
     """
-    process, stopped = subprocess.Popen(words, stdout=subprocess.DEVNULL), False
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
+    stopped = False
     try:
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)

@@ -20,7 +20,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
 )
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.sessions import show_status, tell_file
-from nevis_stream.launch.owned_program import run_owned
+from nevis_stream.launch.owned_program import run_owned, wait_for_ending
 from nevis_stream.storage.reading import locate, make_relative, read_json
 from nevis_stream.storage.record import as_lines
 
@@ -87,6 +87,7 @@ def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
     output = _find_output(harness, command)
     session = Session(directory)
     model = session.track(values.model).model
+    wait_for_ending(output)
     for untold in sorted(output.glob(f"*{_UNTOLD}")):
         if _is_of(untold, session, model):
             _tell(untold, session, model, values)

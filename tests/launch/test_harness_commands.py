@@ -4,7 +4,9 @@ ones are in `test_harnesses`.
 
 import contextlib
 import csv
+import fcntl
 import json
+import os
 import signal
 import sys
 import time
@@ -105,6 +107,8 @@ if not os.path.exists("killed"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     open("killed", "x")
     os.kill(int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]), 9)
+    import time
+    time.sleep(2)
 """
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 
@@ -113,6 +117,22 @@ def is_at_work(pid):
     """Whether a process has not ended; a dead one may wait for its parent."""
     with contextlib.suppress(FileNotFoundError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@contextlib.contextmanager
+def open_folder(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def is_locked(descriptor):
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
     return False
 
 
@@ -150,7 +170,9 @@ def test_logs_that_are_complete_are_told_by_the_next_start(folder, command):
     (folder / "harness.py").write_text(PROGRAM + KILL)
     started = Started("nevis_stream.launch.evaluate", *command.split())
     assert started.wait() == -signal.SIGKILL
-    wait_until((folder / "out/asked-0001.untold.json").exists)
+    with open_folder(folder / "out") as descriptor:
+        wait_until(lambda: is_locked(descriptor))  # it is being ended; the next start waits
+    assert not (folder / "out/asked-0001.untold.json").exists()
     assert "asked-0001" not in evaluate(command.replace("with-lm-eval s", "with-lm-eval other"))
     assert "asked-0001: 2 answers recorded" in evaluate(command)
     assert {*Counter((folder / "paid").read_text().split()).values()} == {2}  # once a session

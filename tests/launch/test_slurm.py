@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -483,6 +484,18 @@ def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path, own_path):
     (tmp_path / "own_program.py").write_text("open('ended', 'w')")
     again.result()
     assert (tmp_path / "ended").exists()
+
+
+def test_a_command_ends_with_a_job_that_is_killed(tmp_path, own_path):
+    program = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    (tmp_path / "own_program.py").write_text(program)
+    words = f"from nevis_stream.launch.job import Job; Job(['own_program'], {str(tmp_path)!r})()"
+    job, file = subprocess.Popen([sys.executable, "-c", words]), tmp_path / "pid"
+    wait_for(lambda: file.exists() and file.read_text())
+    job.kill()
+    job.wait()
+    stat = Path(f"/proc/{file.read_text()}/stat")
+    wait_for(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def test_the_local_executor_starts_a_stopped_job_again(tmp_path, own_path):
