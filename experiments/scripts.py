@@ -106,6 +106,7 @@ def call(command: Sequence[object], **options: Any) -> None:
       SystemExit: the command failed; its own message stands above.
     """
     words = [str(word) for word in command]
-    options = {"stdout": subprocess.DEVNULL, "preexec_fn": end_with_parent} | options
-    if status := subprocess.run(words, check=False, **options).returncode:
+    options = {"stdout": subprocess.DEVNULL} | options
+    done = subprocess.run(words, check=False, preexec_fn=end_with_parent, **options)
+    if status := done.returncode:
         sys.exit(f"failed with status {status}: {shlex.join(words)}")
