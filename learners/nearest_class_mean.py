@@ -10,6 +10,8 @@ import numpy as np
 from nevis_stream.learner import Predictor
 from nevis_stream.streams.task import SINGLE_LABEL
 
+_DIFFERENCES = 2**24  # of pixels in memory at a time: 64 MB
+
 
 @dataclass(frozen=True)
 class NearestClassMean:
@@ -37,7 +39,7 @@ class NearestClassMean:
 
     def predict(self, predictor, images, ctx):
         pixels, means = self._pixels(images), predictor["means"]
-        distances = np.stack([((pixels[:, None] - side) ** 2).mean(-1) for side in means])
+        distances = np.stack([_distances(pixels, side) for side in means])
         ctx.charge(3 * len(pixels) * means.size)
         if predictor["kind"] == SINGLE_LABEL:
             scores = np.exp(-20 * (distances[0] - distances[0].min(1, keepdims=True)))
@@ -48,3 +50,15 @@ class NearestClassMean:
         return (
             images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 255
         )
+
+
+def _distances(pixels, means):
+    """Returns float32[n, classes]; a few images at a time, since all differences of many images
+    to many classes do not fit into memory.
+    """
+    distances = np.empty((len(pixels), len(means)), np.float32)
+    rows = max(1, _DIFFERENCES // max(1, means.size))
+    for start in range(0, len(pixels), rows):
+        chunk = slice(start, start + rows)
+        distances[chunk] = ((pixels[chunk, None] - means) ** 2).mean(-1)
+    return distances

@@ -5,10 +5,11 @@ checks of its class ids, which are from 0 without gaps.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from nevis_stream.datasets.images import Images, JoinedImages
+from nevis_stream.datasets.images import Images, JoinedImages, to_images
 from nevis_stream.datasets.reading import Choices, Found, Reading, match_all_parts, say
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.tables import shorten
@@ -144,7 +145,7 @@ class DataSet:
 def make_dataset(
     dataset_id: str,
     kind: str,
-    parts: Mapping[str, tuple[Images, np.ndarray]],
+    parts: Mapping[str, Any],
     num_classes: int | None = None,
     origin: str | None = None,
     choices: Choices | None = None,
@@ -155,8 +156,10 @@ def make_dataset(
     Args:
       dataset_id: name of the data set.
       kind: "single_label" or "multi_label".
-      parts: images and labels by source part (all; train and test; and so on, or what else these
-        are called); labels integer[n] or, for multi label, 0/1 [n, classes].
+      parts: samples by source part (all; train and test; and so on, or what else these are
+        called): a pair of n images (an array uint8[n, height, width(, channels)], a list of PIL
+        images or arrays, `Images`) and labels, integer[n] or, for multi label, 0/1 [n, classes];
+        or anything that yields pairs of an image and its label, as a data set of torchvision.
       num_classes: number of classes; None: every class id from 0 to the largest has a sample.
       origin: file or builder named in error messages.
       choices: what was chosen for the reading; None: nothing.
@@ -172,9 +175,12 @@ def make_dataset(
         called = match_all_parts(list(parts), choices.parts, origin)
     if kind not in TASK_KINDS:
         raise BadInput(f"{origin}: {unknown('kind', kind, TASK_KINDS)}")
+    pairs = {
+        name: _to_pair(samples, f"{origin}, part {name!r}", choices)
+        for name, samples in parts.items()
+    }
     checked = {}
-    for name, (images, labels) in parts.items():
-        labels = np.asarray(labels)
+    for name, (images, labels) in pairs.items():
         if len(images) != len(labels):
             raise BadInput(
                 f"{origin}: part {name!r} has {len(images)} images but {len(labels)} labels."
@@ -247,12 +253,36 @@ def make_dataset(
         (
             *found.notes,
             *_empty_classes(empty, names),
-            *(note for images, _ in parts.values() for note in images.notes),
+            *(note for images, _ in pairs.values() for note in images.notes),
         ),
         choices.given(),
     )
     say(dataset_id, reading)
     return DataSet(dataset_id, kind, classes, samples, class_names=names, reading=reading)
+
+
+def _to_pair(samples: Any, origin: str, choices: Choices) -> tuple[Images, np.ndarray]:
+    """Returns images and labels of a part as people have them.
+
+    Raises:
+      BadInput: it is neither a pair of both nor yields pairs.
+    """
+    if not (isinstance(samples, tuple) and len(samples) == 2):
+        try:
+            # data sets of torchvision have no iterator, and some of them no end by IndexError
+            items = (
+                [samples[place] for place in range(len(samples))]
+                if hasattr(samples, "__getitem__") and hasattr(samples, "__len__")
+                else list(samples)
+            )
+            samples = [image for image, _ in items], [label for _, label in items]
+        except (TypeError, ValueError, KeyError) as error:
+            raise BadInput(
+                f"{origin}: give (images, labels), or what yields pairs of an image and its label;"
+                f" not {type(samples).__name__} ({error})."
+            ) from error
+    images, labels = samples
+    return to_images(images, origin, choices.ground()), np.asarray(labels)
 
 
 def find_present_classes(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:

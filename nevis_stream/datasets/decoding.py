@@ -191,6 +191,22 @@ def decode(
     return Decoded(turned, tuple(change for change, is_done in done.items() if is_done))
 
 
+def convert(image: Image.Image, name: str, background: Colour = WHITE) -> Image.Image:
+    """Returns an opened image in mode L or RGB, as a viewer shows it.
+
+    Args:
+      image: the image, of any mode.
+      name: what an error message calls it.
+      background: behind transparent pixels.
+
+    Raises:
+      BadInput: its pixels have an unknown range.
+    """
+    turn = _find_turn(image)
+    flat, _ = _flatten(_scale_to_8_bits(image, image, name), background)
+    return flat if turn is None else flat.transpose(turn)
+
+
 def _cut_box(
     box: tuple[int, int, int, int], image: Image.Image, name: str
 ) -> tuple[int, int, int, int]:

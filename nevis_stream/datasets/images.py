@@ -18,11 +18,13 @@ hash.
 
 import hashlib
 import io
+import itertools
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -318,6 +320,43 @@ class ArrayImages(Images):
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
+
+
+def to_images(images: Any, origin: str = "array", background: Colour = WHITE) -> Images:
+    """Returns images as people have them in a container.
+
+    Args:
+      images: `Images`; an array as `ArrayImages` takes it, of NumPy or of what NumPy can read; or
+        an iterable of PIL images and of arrays [height, width(, channels)], in any sizes.
+      origin: what a message calls them.
+      background: behind transparent pixels.
+
+    Raises:
+      BadInput: as `ArrayImages`, or one of them is no image.
+    """
+    if isinstance(images, Images):
+        return images
+    if hasattr(images, "__array__"):
+        return ArrayImages(np.asarray(images), origin, background)
+    pixels = []
+    for place, image in enumerate(images):
+        name = f"{origin}[{place}]"
+        if isinstance(image, Image.Image):
+            image = np.asarray(decoding.convert(image, name, background))
+        elif not hasattr(image, "__array__"):
+            raise BadInput(
+                f"{name}: is of type {type(image).__name__}; an image is a PIL image or an array"
+                " [height, width] or [height, width, channels]."
+            )
+        pixels.append((name, np.asarray(image)))
+    groups = itertools.groupby(pixels, lambda pair: (pair[1].shape, pair[1].dtype))
+    parts: list[Images] = []
+    for _, group in groups:
+        names, arrays = zip(*group, strict=True)
+        parts.append(ArrayImages(np.stack(arrays), names[0], background))
+    if not parts:
+        return ArrayImages(np.zeros((0, 1, 1), np.uint8), origin)
+    return parts[0] if len(parts) == 1 else JoinedImages(parts)
 
 
 def _range(array: np.ndarray) -> str:

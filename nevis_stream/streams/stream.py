@@ -10,7 +10,7 @@ from typing import Any
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources, splits
-from nevis_stream.datasets.dataset import DataSet, Samples
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples, make_dataset
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.datasets.splits import Overlap, divide
 from nevis_stream.datasets.splits import remove_overlaps as without_copies
@@ -144,7 +144,35 @@ class Stream:
     def from_datasets(
         cls, name: str, datasets: Sequence[DataSet], years: Sequence[int], meta_test: int = 0
     ) -> "Stream":
-        """Returns a stream of data sets in memory; the last `meta_test` are the meta-test part."""
+        """Returns a stream of data sets in memory.
+
+        Args:
+          name: shown in ledgers and reports.
+          datasets: in order; a repeat is a task of its own.
+          years: one for each.
+          meta_test: how many of the last tasks are judged.
+
+        Raises:
+          BadInput: another number of years than of data sets, more judged tasks than there are, or
+            a data set of one class.
+        """
+        if len(years) != len(datasets):
+            raise BadInput(
+                f"stream {name!r}: has {plural(len(datasets), 'data set')} but"
+                f" {plural(len(years), 'year')}; give one for each."
+            )
+        if not 0 <= meta_test <= len(datasets):
+            raise BadInput(
+                f"stream {name!r}: meta_test is {meta_test}: how many of its"
+                f" {plural(len(datasets), 'task')} are judged, from the last; valid: 0 to"
+                f" {len(datasets)}."
+            )
+        for dataset in datasets:
+            if dataset.kind == SINGLE_LABEL and dataset.num_classes < 2:
+                raise BadInput(
+                    f"{dataset.dataset_id}: all its images are of one class; a task needs two"
+                    " classes or more."
+                )
         by_id = {dataset.dataset_id: dataset for dataset in datasets}
         tasks: list[Task] = []
         for position, (dataset, year) in enumerate(zip(datasets, years, strict=True)):
@@ -162,6 +190,30 @@ class Stream:
                 )
             )
         return cls(name, tasks, by_id.__getitem__)
+
+    @classmethod
+    def from_arrays(
+        cls, name: str, tasks: Mapping[str, Any], years: Sequence[int], meta_test: int = 0
+    ) -> "Stream":
+        """Returns a stream of single-label tasks in memory.
+
+        Args:
+          name: shown in ledgers and reports.
+          tasks: by name, in order: (images, labels), what yields pairs of an image and its label,
+            or a dict of such by part, {"train": …, "test": …}, as `make_dataset` takes them.
+          years: one for each.
+          meta_test: how many of the last tasks are judged.
+
+        Raises:
+          BadInput: as `make_dataset` and `from_datasets`.
+        """
+        datasets = [
+            make_dataset(
+                task_id, SINGLE_LABEL, parts if isinstance(parts, Mapping) else {"all": parts}
+            )
+            for task_id, parts in tasks.items()
+        ]
+        return cls.from_datasets(name, datasets, years, meta_test)
 
     def with_schedule(
         self, schedule: Schedule, name: str | None = None, tasks: Sequence[Task] | None = None

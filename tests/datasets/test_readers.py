@@ -4,10 +4,12 @@ import io
 import warnings
 import zipfile
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import (
     ArrayImages,
     EncodedImages,
@@ -443,3 +445,70 @@ def test_a_table_of_windows_and_a_spreadsheet_is_read(tmp_path):
         found.append(read(tmp_path / f"{name}.zip", "x").parts["all"])
     assert found[0].names == found[1].names == [f"img/{k}.png" for k in range(4)]
     assert found[0].labels.tolist() == found[1].labels.tolist() == [0, 1, 0, 1]
+
+
+class Pairs:
+    """As a data set of torchvision: a length, an index that has no end, PIL images."""
+
+    def __init__(self, images, labels):
+        self.images, self.labels = images, labels
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, place):
+        return self.images[place % len(self)], self.labels[place % len(self)]
+
+
+def test_images_as_people_have_them_give_one_data_set():
+    grey, labels = pixels(12, 6, 5), np.arange(12) % 2
+    pil = [Image.fromarray(each) for each in grey]
+    given = {
+        "array": (grey, labels),
+        "channel": (grey[..., None], labels),
+        "jax": (jnp.asarray(grey), jnp.asarray(labels)),
+        "PIL": (pil, labels.tolist()),
+        "rows": (list(grey), labels),
+        "torchvision": Pairs(pil, labels.tolist()),
+        "generator": zip(pil, labels, strict=True),
+    }
+    fingerprints = {
+        name: make_dataset("a", "single_label", {"all": each}).fingerprint()
+        for name, each in given.items()
+    }
+    assert len(set(fingerprints.values())) == 1, fingerprints
+
+
+def test_images_of_several_sizes_and_modes_are_shown_as_files_are(tmp_path):
+    small, large = Image.fromarray(pixels(4, 4, 4)), Image.fromarray(pixels(6, 9, 3))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    large.save(tmp_path / "large.png", exif=turned)
+    dataset = make_dataset(
+        "a",
+        "single_label",
+        {"all": ([small, Image.open(tmp_path / "large.png"), small.convert("P")], [0, 1, 1])},
+    )
+    images = dataset.parts["all"].images
+    assert images.sizes.tolist() == [[4, 4], [9, 6], [4, 4]]
+    from_file = EncodedImages([SourceImage(tmp_path / "large.png")])
+    assert (images[1] == from_file[0]).all()
+    assert images.take(np.array([2, 0])).sizes.tolist() == [[4, 4], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (
+            ([3, 4], [0, 1]),
+            r"a, part 'all'\[0\]: is of type int; an image is a PIL image or an array",
+        ),
+        ([Image.new("L", (3, 3))] * 3, "part 'all': give .images, labels., or what yields pairs"),
+        (7, "part 'all': give .images, labels., or what yields pairs"),
+        ((pixels(3, 4, 4), [0, 1]), "has 3 images but 2 labels"),
+        ((pixels(2, 4, 4) / 255, [0, 1]), "images must be uint8"),
+    ],
+)
+def test_what_is_no_images_is_refused_in_one_sentence(samples, message):
+    with pytest.raises(BadInput, match=message):
+        make_dataset("a", "single_label", {"all": samples})

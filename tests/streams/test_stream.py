@@ -229,3 +229,20 @@ def test_carried_streams_are_chronological_and_repeat_after_ten_years():
     assert "multi_label" in {t.kind for t in tasks} and {"train", "test"} == {
         t.meta_split for t in tasks
     }
+
+
+def test_a_stream_of_arrays():
+    images, labels = np.zeros((30, 4, 4), np.uint8), np.arange(30) % 3
+    parts = {"train": (images, labels), "test": (images[:6], labels[:6])}
+    tasks = {"a": (images, labels), "b": parts}
+    stream = Stream.from_arrays("two", tasks, [1990, 2000], meta_test=1)
+    assert [task.meta_split for task in stream.tasks] == ["train", "test"]
+    assert len(stream.splits(stream.tasks[1])["test"]) == 6
+    for years, meta_test, message in (
+        ([1990], 1, "has 2 data sets but 1 year; give one for each"),
+        ([1990, 2000], 2000, "meta_test is 2000: how many of its 2 tasks are judged"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            Stream.from_arrays("two", tasks, years, meta_test)
+    with pytest.raises(BadInput, match="c: all its images are of one class"):
+        Stream.from_arrays("one", {"c": (images, 0 * labels)}, [1990])
