@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 
+import numpy as np
 import pytest
 
 from nevis_stream.run_directory.ledger import Ledger
@@ -166,3 +167,57 @@ def kill_at_random(folder, reference, learner, executor, wanted, signals=(signal
             os.rename(run_dir, folder / f"finished-{kills}")
     complete(run_dir, learner, executor)
     assert results(run_dir) == expected
+
+
+def write_tasks(folder, count):
+    """Writes tasks.csv with the first of three small tasks; what the third one chooses is a column
+    more.
+    """
+    rows = ["order,year,task_id,dataset_id,meta_split,path,background"]
+    for place, name in enumerate("abc"[:count], start=1):
+        pixels = np.random.RandomState(place).randint(256, size=(40, 5, 5)).astype(np.uint8)
+        np.savez(folder / f"{name}.npz", images=pixels, labels=np.arange(40) % 3)
+        ground = "black" if name == "c" else ""
+        rows.append(f"{place},{1990 + place},{name},{name},test,{name}.npz,{ground}")
+    (folder / "tasks.csv").write_text("\n".join(rows) + "\n")
+    return f"toy@{folder / 'tasks.csv'}"
+
+
+def test_a_complete_run_grows_and_a_kill_does_not_disturb_it(folder):
+    """With a task more at the end of its csv, a run becomes the run of the longer stream, byte for
+    byte; it is killed at each of the operations in which it becomes one.
+    """
+    learner = write_tasks(folder, 2)
+    complete(folder / "short", learner)
+    complete(folder / "short-unfinished", learner)
+    ledger = folder / "short-unfinished" / "ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    before = results(folder / "short-unfinished")
+    write_tasks(folder, 3)
+    complete(folder / "fresh", learner)
+    refused = forked.run(*command(folder / "short-unfinished", learner, "inline"))
+    assert "has 1 task more than when this run was begun" in refused.stderr
+    assert results(folder / "short-unfinished") == before
+    expected = results(folder / "fresh")
+    for fatal in range(1, 41, 3):
+        run_dir = folder / f"killed-{fatal}"
+        shutil.copytree(folder / "short", run_dir)
+        done = forked.run(*command(run_dir, learner, "inline", fatal))
+        assert done.returncode == KILLED, done.stderr
+        complete(run_dir, learner)
+        assert results(run_dir) == expected, f"killed at operation {fatal}"
+        assert len((run_dir / "overlap.csv").read_text()) == len(
+            (folder / "fresh" / "overlap.csv").read_text()
+        )
+
+
+def test_a_run_does_not_grow_by_other_rows(folder):
+    """An earlier task that has other images now makes it another run."""
+    learner = write_tasks(folder, 2)
+    complete(folder / "run", learner)
+    before = results(folder / "run")
+    write_tasks(folder, 3)
+    np.savez(folder / "a.npz", images=np.zeros((40, 5, 5), np.uint8), labels=np.arange(40) % 3)
+    refused = forked.run(*command(folder / "run", learner, "inline"))
+    assert "contains another run (stream_digest" in refused.stderr
+    assert results(folder / "run") == before

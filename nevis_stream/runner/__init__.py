@@ -23,6 +23,7 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
+from nevis_stream.runner.growth import TASKS, grow
 from nevis_stream.runner.training import Work, parse_last_kept
 from nevis_stream.seeds import check_seed
 from nevis_stream.storage import lock_exclusively, make_directory, remove_leftovers
@@ -61,7 +62,8 @@ def run(
     tensorboard: bool = True,
     accept_changed_code: bool = False,
 ) -> Ledger:
-    """Runs a learner over a stream, or continues a run that was interrupted.
+    """Runs a learner over a stream, or continues a run: one that was interrupted, or a complete one
+    whose stream has more tasks at its end now.
 
     Args:
       learner: has `init`, `train` and `predict`; or the name of one (`learner_names`).
@@ -123,11 +125,17 @@ def run(
     recorded = config_file.make_config(settings)
     path = Path(run_dir)
     with lock_exclusively(path / "lock"), contextlib.ExitStack() as stack:
-        ledger = _open_directory(path, recorded, stream)
         module, colon, _ = settings["learner"].partition(":")
         code = environment.digest_code(
             (learner, stream, stream.schedule), [module] if colon else []
         )
+        grow(
+            path,
+            recorded,
+            stream,
+            lambda: _refuse_changed_code(Ledger(path), code, accept_changed_code),
+        )
+        ledger = _open_directory(path, recorded, stream)
         _refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(settings, seed)))
@@ -211,7 +219,7 @@ def _open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledge
     if header is not None:
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)
-    tasks = path / "stream.csv"
+    tasks = path / TASKS
     # earlier versions wrote texts without quotes for spreadsheets
     if not tasks.exists() or parse_csv(read_bytes(tasks).decode()) != parse_csv(stream.csv):
         write_once(tasks, stream.csv, _OTHER_RUN)

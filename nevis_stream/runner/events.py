@@ -118,7 +118,7 @@ class EventLoop:
             return Header.from_json(Checkpoint(path).record)
         except (DamagedCheckpoint, ValueError):
             pass
-        events = work.stream.length(values["protocol"])
+        tasks, events = work.stream.length(values["protocol"])
         work.progress.event(-1, events, "initialise")
         state, flops = self.training.initialise()
         header = Header(
@@ -130,7 +130,7 @@ class EventLoop:
             protocol=values["protocol"],
             seed=values["seed"],
             config_hash=work.config.config_hash,
-            tasks=None if events is None else events // 2,
+            tasks=tasks,
             events=events,
             rule=work.stream.schedule.rule,
             flops=flops,

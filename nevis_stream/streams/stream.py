@@ -316,9 +316,12 @@ class Stream:
             for event in (Event(task), Event(task, split))
         )
 
-    def length(self, protocol: str) -> int | None:
-        """Returns how many events a run has; None if that depends on results."""
-        return None if self.schedule.rule else len(self.events(protocol))
+    def length(self, protocol: str) -> tuple[int | None, int | None]:
+        """Returns how many tasks and how many events a run has; None if that depends on results."""
+        if self.schedule.rule:
+            return None, None
+        events = self.events(protocol)
+        return sum(event.split is None for event in events), len(events)
 
     @functools.cached_property
     def csv(self) -> str:

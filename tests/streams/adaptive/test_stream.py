@@ -178,7 +178,7 @@ def test_a_pool_may_be_a_stream():
     stream = load_adaptive("adaptive:pico,samples=10")
     names = [task.dataset_id for task in stream.tasks]
     assert len(names) == len(set(names)) == len({t.dataset_id for t in load_stream("pico").tasks})
-    assert stream.length("meta_test") is None
+    assert stream.length("meta_test") == (None, None)
 
 
 @pytest.mark.parametrize(
