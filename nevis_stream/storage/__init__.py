@@ -133,7 +133,10 @@ def _open(path: Path, how: int = 0) -> int:
 def _delete(path: Path) -> None:
     if not path.exists():
         return
-    for each in (*(path.with_name(path.name + end) for end in _COMPANIONS), path):
+    companions = [path.with_name(path.name + end) for end in _COMPANIONS]
+    for each in (*companions, path):
+        if each == path and any(companion.exists() for companion in companions):
+            return  # one could not be deleted: by the file that is left the next process finds it
         if each.is_dir():
             shutil.rmtree(each, ignore_errors=True)
         else:

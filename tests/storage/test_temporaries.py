@@ -181,6 +181,16 @@ def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path):
     assert link.is_symlink() and (tmp_path / "target").is_dir()
 
 
+def test_a_folder_that_could_not_be_deleted_is_deleted_by_the_next(tmp_path, monkeypatch):
+    with monkeypatch.context() as failing, storage.make_temporary(tmp_path / "a", True) as folder:
+        (folder / "file").touch()
+        failing.setattr(storage.shutil, "rmtree", lambda *_, **__: None)  # as a failing drive
+    assert (folder / "file").exists()
+    storage._swept.clear()  # of another process
+    storage.remove_abandoned(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_an_error_leaves_none(tmp_path, is_folder):
     with (
