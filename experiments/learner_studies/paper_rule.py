@@ -10,8 +10,8 @@ in the order of --list; what is on record is left out, an interrupted run contin
 directory, and while FILE exists the process of the run is stopped. Each complete run becomes a line
 of experiments/learner_studies/paper_rule.jsonl (or of --record) with the project's commit, the
 processor, CPU seconds and peak memory: make runs from a checkout without changes, with --record
-outside of it, and compare only runs of one processor. All runs take about 40
-hours of one core.
+outside of it, and compare only runs of one processor. `python -m experiments.pack_records` packs
+the record, which is read and continued as before. All runs take about 40 hours of one core.
 """
 
 import signal
