@@ -9,10 +9,7 @@ least of their times is reported. Memory is the peak of the process. The sizes v
 models, then of samples. The record has a line for each cell, which is not computed again.
 """
 
-import argparse
-import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from nevis_stream.experiments.scripts import describe, make_parser
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.experiments.study_record import StudyRecord
-from nevis_stream.launch import entry
 
 BUDGET = 100
 METHODS = ("stratified_mean", "linear_gaussian", "recommended", "quadrature")
@@ -36,43 +32,33 @@ SIZES = (
 ADDITIONS = 4
 
 
-def main() -> None:
-    """Runs what is missing, and prints the table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the record")
-    parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
-    parser.add_argument("--print_only", action="store_true", help="run nothing")
-    parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)  # of the processes of main
-    options = parser.parse_args()
-    if options.cell:
-        method, models, samples = options.cell
-        print(json.dumps(measure(method, int(models), int(samples))))
-        return
-    record = StudyRecord(options.out / "study.jsonl", {"budget": BUDGET, "additions": ADDITIONS})
+def main(out: Path, methods: str = ",".join(METHODS), print_only: bool = False) -> None:
+    """Runs what is missing, and prints times and memory of each cell.
+
+    Args:
+      out: folder of the record
+      methods: names, separated by commas
+      print_only: run nothing
+    """
+    record = StudyRecord(out / "study.jsonl", {"budget": BUDGET, "additions": ADDITIONS})
     cells = [
         {"method": method, "models": models, "samples": samples}
-        for method in options.methods.split(",")
+        for method in methods.split(",")
         for models, samples in SIZES
     ]
-    for cell in [] if options.print_only else record.missing(cells):
-        words = ["--cell", *map(str, cell.values())]
-        command = [sys.executable, "-m", __spec__.name, f"--out={options.out}", *words]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        record.add(cell, json.loads(done.stdout.splitlines()[-1]))
+    for cell in [] if print_only else record.missing(cells):
+        record.add(cell, engine.call_apart(measure, *cell.values()))
         print(*cell.values(), file=sys.stderr)
-    print_table(pd.DataFrame([cell | record[cell] for cell in cells if cell in record]))
-
-
-def print_table(rows: pd.DataFrame) -> None:
-    """Prints times and memory of each cell."""
     print(f"{describe()}; n = 1\n")
-    print("| method | models | samples | fit, CPU-s | addition, CPU-s | wall | memory, MB |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for row in rows.itertuples():
-        print(
-            f"| `{row.method}` | {row.models} | {row.samples:,} | {row.fit:.1f} | {row.cpu:.2f} |"
-            f" {row.wall:.2f} | {row.megabytes:.0f} |"
-        )
+    engine.print_table(
+        "method | models: | samples: | fit, CPU-s: | addition, CPU-s: | wall: | memory, MB:",
+        (
+            "`{method}` | {models} | {samples:,} | {fit:.1f} | {cpu:.2f} | {wall:.2f} |"
+            " {megabytes:.0f}".format(**cell, **record[cell]).split(" | ")
+            for cell in cells
+            if cell in record
+        ),
+    )
 
 
 def measure(method: str, models: int, samples: int) -> dict:
@@ -117,4 +103,4 @@ def simulate_outcomes(models: int, samples: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

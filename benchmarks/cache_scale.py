@@ -7,20 +7,17 @@ Anonymous memory is that of a process that does nothing else, including its modu
 memory of these and of the opened cache.
 """
 
-import argparse
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from nevis_stream.experiments.scripts import make_parser
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
 
 SAMPLES = 1_000_000
 PAPER = 31_250 * 1.7e6  # cells
@@ -29,22 +26,17 @@ REFERENCE_PEAK = 365e9
 REPEATS = 5
 
 
-def main() -> None:
+def main(
+    out: Path,
+    models: Sequence[int] = (1000, 10000),
+    only: Literal["scale", "kills"] | None = None,
+) -> None:
     """Runs the chosen parts and prints the tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--models", default="1000,10000")
-    parser.add_argument("--only", choices=("scale", "kills"))
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)  # in a process of its own
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
-        return
-    if options.only != "kills":
-        for models in map(int, options.models.split(",")):
-            scale(options.out / f"{models}", models)
-    if options.only != "scale":
-        measure_kills(options.out)
+    if only != "kills":
+        for number in models:
+            scale(out / f"{number}", number)
+    if only != "scale":
+        measure_kills(out)
 
 
 def scale(directory: Path, models: int) -> None:
@@ -52,11 +44,7 @@ def scale(directory: Path, models: int) -> None:
     from nevis_stream.experiments.scripts import describe, measure_peak
 
     spent, ids = fill(directory, models)
-    process = subprocess.run(
-        [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],  # noqa: E501
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    measured = json.loads(process.stdout.splitlines()[-1])
+    measured = engine.call_apart(measure, directory)
     peak = 2 * measure_peak()
     share = peak / REFERENCE_PEAK
     print(f"{describe()}\n")
@@ -68,9 +56,13 @@ def scale(directory: Path, models: int) -> None:
         f"{REPEATS}; matrix product {peak / 1e9:.0f} GFLOP/s of two cores, scaled seconds are those"
         f" times {share:.2f}.\n"
     )
-    print("| work | CPU s | scaled | anonymous MB at most (before) |\n|---|---:|---:|---:|")
-    for name, (seconds, most, before) in measured["lines"].items():
-        print(f"| {name} | {seconds:.4f} | {seconds * share:.4f} | {most:.0f} ({before:.0f}) |")
+    engine.print_table(
+        "work | CPU s: | scaled: | anonymous MB at most (before):",
+        (
+            [name, f"{seconds:.4f}", f"{seconds * share:.4f}", f"{most:.0f} ({before:.0f})"]
+            for name, (seconds, most, before) in measured["lines"].items()
+        ),
+    )
     sums = measured["lines"]["column sums, every row read"][0]
     order = measured["lines"]["column sums and order"][0] - sums
     total = (sums * PAPER / (models * SAMPLES) + order * 1.7) * share
@@ -129,12 +121,7 @@ def measure(directory: Path) -> dict:
     def line(name, work, repeats=REPEATS):
         before = read_anonymous_memory()
         most = at_most(work)
-        best = np.inf
-        for _ in range(repeats):
-            start = time.process_time()
-            work()
-            best = min(best, time.process_time() - start)
-        lines[name] = best, most, before
+        lines[name] = min(engine.time_calls(work, repeats)), most, before
 
     line(
         "read the warm pages (sum of words)",
@@ -235,4 +222,4 @@ def measure_kills(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

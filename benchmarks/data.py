@@ -7,6 +7,7 @@ every figure is the best of five, with the spread, and what it would be on a mac
 matrix product reaches 365 GFLOP/s on two cores.
 """
 
+import functools
 import gzip
 import os
 import tempfile
@@ -18,8 +19,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.preparation import fetch, prepare
-from nevis_stream.experiments import scripts
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine, scripts
 
 REPEATS = 5
 REFERENCE_GFLOPS = 365 / 2  # of one core of the reference machine
@@ -41,12 +41,10 @@ def write_raw_mnist(folder: Path) -> int:
 
 def measure_preparation(folder: Path, images: int, form: str) -> list[float]:
     """Returns images per CPU second of each repeat."""
-    rates = []
-    for _ in range(REPEATS):
-        begin = time.process_time()
-        prepare.prepare("mnist", [folder], form=form, download=False, verified=False, force=True)
-        rates.append(images / (time.process_time() - begin))
-    return rates
+    work = functools.partial(
+        prepare.prepare, "mnist", [folder], form=form, download=False, verified=False, force=True
+    )
+    return [images / seconds for seconds in engine.time_calls(work, REPEATS)]
 
 
 def measure_reading() -> tuple[list[float], int]:
@@ -68,7 +66,7 @@ def measure_reading() -> tuple[list[float], int]:
     return rates, len(stored)
 
 
-def main(_) -> None:
+def main() -> None:
     """Prints the table."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
     with tempfile.TemporaryDirectory() as folder:
@@ -99,16 +97,15 @@ def main(_) -> None:
         f"{scripts.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
         " this core.\n"
     )
-    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | target |")
-    print("|---|---:|---:|---|---:|---:|")
-    for name, count, rates, target in rows:
-        best = max(rates)
-        spread = f"{min(rates):,.0f}–{best:,.0f}"
-        print(
-            f"| {name} | {count:,} | {best:,.0f} | {spread} |"
-            f" {best * REFERENCE_GFLOPS / peak:,.0f} | {target:,} |"
-        )
+    engine.print_table(
+        "work | images: | images per CPU second: | spread | scaled to 182 GFLOP/s: | target:",
+        (
+            [name, f"{count:,}", f"{max(rates):,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}"]
+            + [f"{max(rates) * REFERENCE_GFLOPS / peak:,.0f}", f"{target:,}"]
+            for name, count, rates, target in rows
+        ),
+    )
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -7,15 +7,9 @@ each platform. Times are wall-clock, the best of the repeats after one that comp
 come from the folder that NEVIS_STREAM_SHARED names; `synthetic` needs none.
 """
 
-import argparse
-import json
-import os
-import subprocess
-import sys
 import time
 
-from nevis_stream.experiments.scripts import make_parser, parse_positive
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
 
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
 KNOWN, BUDGET = 0.6, 64
@@ -34,8 +28,8 @@ def read_matrix(name: str):
     return (random.random(odds.shape) < 1 / (1 + np.exp(-odds))).astype(np.uint8)
 
 
-def measure(matrices: list[str], names: list[str], repeats: int) -> None:
-    """Prints one line of JSON for each matrix and method, after one that describes the machine."""
+def measure(matrices: list[str], names: list[str], repeats: int) -> list:
+    """Returns what describes the machine, and a row for each matrix and method."""
     import jax
     import numpy as np
 
@@ -45,7 +39,7 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
     from nevis_stream.queries.oracle import MatrixOracle
 
     entry.use_compilation_cache()
-    print(json.dumps({"machine": describe()}), flush=True)
+    rows: list = [describe()]
     for matrix_name in matrices:
         matrix = read_matrix(matrix_name)
         models = np.random.default_rng(0).permutation(len(matrix))
@@ -53,55 +47,48 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
         known, new = matrix[models[:cut]], matrix[models[cut:]]
         key, fit_key = jax.random.split(jax.random.key(0))
         for name in names:
-            seconds = []
-            for _ in range(repeats + 1):
-                begun = time.perf_counter()
+            found = []
+
+            def estimate(name=name, known=known, new=new, key=key, fit_key=fit_key, found=found):
                 evaluator = methods.get(name).fit(known, None, fit_key)
-                estimates = evaluator.evaluate(MatrixOracle(new), len(new), BUDGET, key)
-                seconds.append(time.perf_counter() - begun)
-            row = {"matrix": matrix_name, "method": name, "first": seconds[0]}
-            row["seconds"] = min(seconds[1:])
-            print(json.dumps(row | {"accuracy": estimates.accuracy.tolist()}), flush=True)
+                found.append(evaluator.evaluate(MatrixOracle(new), len(new), BUDGET, key).accuracy)
+
+            first, *others = engine.time_calls(estimate, repeats + 1, time.perf_counter)
+            rows.append((matrix_name, name, min(others), first, found[-1]))
+    return rows
 
 
-def main() -> None:
-    """Measures on both platforms, and prints the table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--device", default="cuda", help="value of JAX_PLATFORMS")
-    parser.add_argument("--matrices", default="mmlu_pro,nlu_concat15")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--repeats", type=parse_positive, default=3)
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        measure(options.matrices.split(","), options.methods.split(","), options.repeats)
-        return
+def main(
+    device: str = "cuda",
+    matrices: str = "mmlu_pro,nlu_concat15",
+    methods: str = ",".join(METHODS),
+    repeats: int = 3,
+) -> None:
+    """Measures on both platforms, and prints the table.
+
+    Args:
+      device: value of JAX_PLATFORMS
+    """
     tables = []
-    for platform in ("cpu", options.device):
-        process = subprocess.run(
-            [sys.executable, "-m", "benchmarks.evaluation_devices", "--measure", *sys.argv[1:]],
-            env=os.environ | {"JAX_PLATFORMS": platform},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if process.returncode:
-            raise SystemExit(f"error: the measurement on {platform} failed; see above.")
-        lines = [json.loads(line) for line in process.stdout.splitlines()]
-        print(f"{platform}: {lines[0]['machine']}")
-        tables.append(lines[1:])
-    print(
-        f"\nbest of {options.repeats}; budget {BUDGET}\n\n| matrix | method | CPU, s |"
-        f" first time, s | {options.device}, s | first time, s |"
-        " largest difference in an accuracy |\n|---|---|---:|---:|---:|---:|---:|"
+    for platform in ("cpu", device):
+        chosen = matrices.split(","), methods.split(",")
+        try:
+            machine, *rows = engine.call_apart(measure, *chosen, repeats, JAX_PLATFORMS=platform)
+        except Exception as error:
+            raise SystemExit(f"error: the measurement on {platform} failed: {error!r}") from None
+        print(f"{platform}: {machine}")
+        tables.append(rows)
+    print(f"\nbest of {repeats}; budget {BUDGET}\n")
+    engine.print_table(
+        f"matrix | method | CPU, s: | first time, s: | {device}, s: | first time, s:"
+        " | largest difference in an accuracy:",
+        (
+            [cpu[0], f"`{cpu[1]}`", *(f"{each:.3f}" for each in (*cpu[2:4], *other[2:4]))]
+            + [f"{abs(cpu[4] - other[4]).max():.2g}"]
+            for cpu, other in zip(*tables, strict=True)
+        ),
     )
-    for rows in zip(*tables, strict=True):
-        times = [f"{row[part]:.3f}" for row in rows for part in ("seconds", "first")]
-        apart = max(abs(a - b) for a, b in zip(*(row["accuracy"] for row in rows), strict=True))
-        print(
-            f"| {rows[0]['matrix']} | `{rows[0]['method']}` | {' | '.join(times)} | {apart:.2g} |"
-        )
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

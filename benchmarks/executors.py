@@ -12,8 +12,8 @@ from pathlib import Path
 
 from nevis_stream.configs import run_config
 from nevis_stream.errors import look_up
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
@@ -36,21 +36,16 @@ def seconds(run_dir: str) -> list[float]:
     return [record.seconds for record in read_timing(Path(run_dir)) if record.kind == "train"]
 
 
-def main() -> None:
+def main(repeats: int = 2, executors: str = "inline,threads") -> None:
     """Prints the table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=parse_positive, default=2)
-    parser.add_argument("--executors", default="inline,threads")
-    arguments = parser.parse_args()
-    entry.use_compilation_cache()
-    stream, names = load_stream("pico"), arguments.executors.split(",")
+    stream, names = load_stream("pico"), executors.split(",")
     built = {name: look_up(EXECUTORS, "executor", name)() for name in names}
     times: dict[str, list[list[float]]] = {name: [] for name in names}
     ledgers = set()
     with tempfile.TemporaryDirectory() as directory:
         for name in names:
             run(make_learner(steps=2), stream, f"{directory}/warm-{name}", executor=built[name])
-        for repeat in range(arguments.repeats):
+        for repeat in range(repeats):
             for name in names:
                 ledger = run(
                     make_learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name]
@@ -59,13 +54,10 @@ def main() -> None:
                 times[name].append(seconds(f"{directory}/{name}-{repeat}"))
     print(
         f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials per task, budget tiny, n ="
-        f" {arguments.repeats}; ledgers"
+        f" {repeats}; ledgers"
         f" {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )
-    print(
-        "| executor | seconds of training | speed-up over inline | range over tasks"
-        " |\n|---|---|---|---|"
-    )
+    rows = []
     for name in names:
         totals = [sum(seconds_by_task) for seconds_by_task in times[name]]
         ratios = [sum(a) / sum(b) for a, b in zip(times["inline"], times[name], strict=True)]
@@ -74,12 +66,12 @@ def main() -> None:
             for a, b in zip(times["inline"], times[name], strict=True)
             for x, y in zip(a, b, strict=True)
         ]
-        print(
-            f"| {name} | {', '.join(f'{total:.1f}' for total in totals)} |"
-            f" {', '.join(f'{ratio:.2f}' for ratio in ratios)} |"
-            f" {min(tasks):.2f}–{max(tasks):.2f} |"
-        )
+        shown = ", ".join(f"{total:.1f}" for total in totals)
+        faster = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        rows.append([name, shown, faster, f"{min(tasks):.2f}–{max(tasks):.2f}"])
+    heads = "executor | seconds of training | speed-up over inline | range over tasks"
+    engine.print_table(heads, rows)
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main)

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.scripts import call, describe, make_parser, parse_positive
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import call, describe
 
 ROOT = Path(__file__).resolve().parents[1]
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -82,25 +82,24 @@ def measure(folder: Path) -> dict[str, float]:
     return steps
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--repeats", type=parse_positive, default=1, help="number of times that the steps are taken"
-    )
-    repeats = parser.parse_args().repeats
+def main(repeats: int = 1) -> None:
+    """Prints the table.
+
+    Args:
+      repeats: number of times that the steps are taken
+    """
     before = describe()
     rounds = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             rounds.append(measure(Path(folder)))
     print(f"{before} before and {os.getloadavg()[0]:.1f} after; n = {repeats}, wall-clock time\n")
-    print("| step | s |\n|---|---:|")
+    engine.print_table("step | s:", ())
     for step in rounds[0]:
         values = sorted(times[step] for times in rounds)
         spread = f" ({values[0]:.1f}–{values[-1]:.1f})" if repeats > 1 else ""
-        print(f"| {step} | {values[len(values) // 2]:.1f}{spread} |")
+        engine.print_row([step, f"{values[len(values) // 2]:.1f}{spread}"])
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

@@ -12,14 +12,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from absl import flags
 
 from nevis_stream.configs import run_config
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
@@ -27,7 +26,6 @@ from nevis_stream.streams.stream import Stream
 
 TASKS, CLASSES, SIDE, TEN = 106, 5, 32, 10
 SIZES = {"train": 200, "test": 100}
-REPEATS = flags.DEFINE_integer("repeats", 3, "runs of each learner", lower_bound=1)
 
 
 def make_stripes(number: int) -> DataSet:
@@ -59,22 +57,27 @@ def measure(learner: str, stream: Stream, folder: Path) -> tuple[np.ndarray, np.
     return np.asarray(costs), np.asarray(list(seconds.values())), error
 
 
-def main(_) -> None:
-    """Prints the table."""
-    print(f"{describe()}; n = {REPEATS.value}\n")
+def main(repeats: int = 3) -> None:
+    """Prints the table.
+
+    Args:
+      repeats: runs of each learner
+    """
+    print(f"{describe()}; n = {repeats}\n")
     stream = Stream.from_datasets(
         "many_tasks",
         [make_stripes(n) for n in range(TASKS)],
         range(1900, 1900 + TASKS),
         meta_test=TEN,
     )
-    print(
-        "| learner | error | FLOPs, tasks 2–11 | last ten | ratio | CPU-s, tasks 2–11 | last ten |"
-        " ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+    engine.print_table(
+        "learner | error: | FLOPs, tasks 2–11: | last ten: | ratio: | CPU-s, tasks 2–11:"
+        " | last ten: | ratio:",
+        (),
     )
     for learner in ("closed_form", "frontier"):
         lowest = np.full(TASKS, np.inf)
-        for _ in range(REPEATS.value):
+        for _ in range(repeats):
             with tempfile.TemporaryDirectory() as folder:
                 costs, seconds, error = measure(learner, stream, Path(folder))
             lowest = np.minimum(lowest, seconds)
@@ -82,8 +85,8 @@ def main(_) -> None:
         for values, form in ((costs, ".3g"), (lowest, ".3f")):
             first, last = values[1 : TEN + 1].mean(), values[-TEN:].mean()
             cells += [f"{first:{form}}", f"{last:{form}}", f"{last / first:.3f}"]
-        print(f"| {learner} | {error:.4f} | {' | '.join(cells)} |", flush=True)
+        engine.print_row([learner, f"{error:.4f}", *cells])
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    engine.start(main, keep_programs=False)

@@ -11,18 +11,17 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from absl import flags
 from scipy import stats
 
 from nevis_stream.configs import run_config
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import load_stream
 
-SEEDS = flags.DEFINE_integer("seeds", 3, "runs of each precision", lower_bound=2)
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -45,22 +44,25 @@ def measure(precision: str, seed: int, steps: int | None = None) -> tuple[float,
     return float(np.mean([each.error for each in ledger.of_kind(PredictRecord)])), seconds
 
 
-def main(_) -> None:
-    """Prints the table."""
-    entry.use_compilation_cache()
+def main(seeds: int = 3) -> None:
+    """Prints the table.
+
+    Args:
+      seeds: runs of each precision
+    """
+    if seeds < 2:
+        raise BadInput(f"--seeds={seeds}: an interval needs 2 or more.")
     for precision in PRECISIONS:
         measure(precision, 0, steps=2)
-    print(f"{describe()}; pico, indep, budget tiny, n = {SEEDS.value} seeds\n", flush=True)
+    print(f"{describe()}; pico, indep, budget tiny, n = {seeds} seeds\n", flush=True)
     rows = np.array(
-        [[measure(each, seed) for each in PRECISIONS] for seed in range(SEEDS.value)]
+        [[measure(each, seed) for each in PRECISIONS] for seed in range(seeds)]
     )  # [seeds, precisions, error and seconds]
-    print(
-        "| precision | mean error over tasks, each seed | mean | CPU seconds |\n|---|---|---:|---|"
-    )
+    engine.print_table("precision | mean error over tasks, each seed | mean: | CPU seconds", ())
     for place, precision in enumerate(PRECISIONS):
         errors, seconds = rows[:, place].T
         cells = ", ".join(f"{each:.4f}" for each in errors), f"{errors.mean():.4f}"
-        print(f"| {precision} | {' | '.join(cells)} | {', '.join(f'{s:.0f}' for s in seconds)} |")
+        engine.print_row([precision, *cells, ", ".join(f"{s:.0f}" for s in seconds)])
     gains = rows[:, 1, 0] - rows[:, 0, 0]
     half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains)
     print(
@@ -70,4 +72,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    engine.start(main)

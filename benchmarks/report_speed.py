@@ -9,19 +9,15 @@ ones, so that each has a fine-tuning graph. Each round in a fresh process, figur
 Their errors are random numbers: only the shape is that of a real stream.
 """
 
-import argparse
 import cProfile
-import json
 import pstats
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.scripts import make_parser
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
 
 RUNS, SEEDS, ROUNDS = 20, 2, 3
 
@@ -65,46 +61,34 @@ def measure(root: Path, profile: bool) -> dict:
     }
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--profile", action="store_true", help="one round, with the 45 costliest functions"
-    )
-    parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.of:
-        print(json.dumps(measure(arguments.of, arguments.profile)))
-        return
+def main(profile: bool = False) -> None:
+    """Prints the table.
+
+    Args:
+      profile: one round, with the 45 costliest functions
+    """
     with tempfile.TemporaryDirectory() as directory:
         write_runs(Path(directory))
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.report_speed",
-            f"--of={directory}",
-            *["--profile"] * arguments.profile,
-        ]
         rounds = [
-            json.loads(
-                subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            )
-            for _ in range(1 if arguments.profile else ROUNDS)
+            engine.call_apart(measure, Path(directory), profile)
+            for _ in range(1 if profile else ROUNDS)
         ]
     from nevis_stream.experiments.scripts import describe  # loads JAX, which a report does without
 
-    print(describe())
-    print("\n| | |\n|---|---:|")
-    print(
-        f"| CPU seconds, imports included, best of n = {len(rounds)} |"
-        f" {min(result['cpu'] for result in rounds):.1f} |"
+    cpu, wall, memory = ([each[name] for each in rounds] for name in ("cpu", "wall", "memory"))
+    print(f"{describe()}\n")
+    engine.print_table(
+        " | :",
+        [
+            [f"CPU seconds, imports included, best of n = {len(rounds)}", f"{min(cpu):.1f}"],
+            ["CPU seconds, worst of them", f"{max(cpu):.1f}"],
+            ["wall seconds, best", f"{min(wall):.1f}"],
+            ["report.html, MB", f"{rounds[0]['page'] / 1e6:.2f}"],
+            ["its tables, MB", f"{rounds[0]['tables'] / 1e6:.2f}"],
+            ["peak memory, MB", f"{max(memory) / 1e6:.0f}"],
+        ],
     )
-    print(f"| CPU seconds, worst of them | {max(result['cpu'] for result in rounds):.1f} |")
-    print(f"| wall seconds, best | {min(result['wall'] for result in rounds):.1f} |")
-    print(f"| report.html, MB | {rounds[0]['page'] / 1e6:.2f} |")
-    print(f"| its tables, MB | {rounds[0]['tables'] / 1e6:.2f} |")
-    print(f"| peak memory, MB | {max(result['memory'] for result in rounds) / 1e6:.0f} |")
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

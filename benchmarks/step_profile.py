@@ -9,15 +9,16 @@ import re
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import jax
 import numpy as np
 
-from benchmarks.train_step import NETWORKS, SHORT
+from benchmarks.train_step import NETWORKS, SHORT, step_arguments
 from nevis_stream.cost.counted import CountedFunction
-from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.launch import entry
-from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe
+from nevis_stream.learners.parts.model import begin, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
 
 _KINDS = (
@@ -45,17 +46,7 @@ def measure_profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
     """Returns nanoseconds by kind and by operation, of all threads."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     step = CountedFunction(recipe.step(10), donate_argnums=0)
-    random, side = np.random.RandomState(0), recipe.stored_size
-    rest = (
-        random.randint(256, size=(batch, side, 3, side)).astype(np.uint8),
-        np.full((batch, 2), side, np.int32),
-        np.eye(64, dtype=np.uint8)[random.randint(10, size=batch)],
-        jax.random.key(0),
-        np.int32(0),
-        np.float32(0.01),
-        np.float32(0.1),
-        TaskShape.of("single_label", 10),
-    )
+    rest = step_arguments(recipe, batch)
     carry = step(
         begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32))), *rest
     )
@@ -77,28 +68,22 @@ def measure_profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
     return kinds, operations
 
 
-def main() -> None:
+def main(
+    network: Literal["small", "resnet18", "resnet34", "vit"] = "small",
+    batch: int = 16,
+    steps: int = 20,
+    precision: Literal["float32", "bfloat16"] = "float32",
+) -> None:
     """Prints the two tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--network", choices=list(SHORT), default="small")
-    parser.add_argument("--batch", type=parse_positive, default=16)
-    parser.add_argument("--steps", type=parse_positive, default=20)
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    arguments = parser.parse_args()
-    name = SHORT[arguments.network]
-    network = dataclasses.replace(NETWORKS[name], precision=arguments.precision)
-    kinds, operations = measure_profile(network, arguments.batch, arguments.steps)
+    name = SHORT[network]
+    chosen = dataclasses.replace(NETWORKS[name], precision=precision)
+    kinds, operations = measure_profile(chosen, batch, steps)
     total = sum(kinds.values())
-    print(
-        f"{describe()}; {name}, batch {arguments.batch}, {arguments.precision}, {arguments.steps}"
-        " steps.\n"
+    print(f"{describe()}; {name}, batch {batch}, {precision}, {steps} steps.\n")
+    engine.print_table(
+        f"kind of operation | share of {total / steps / 1e6:.2f} ms a step:",
+        ([kind, f"{spent / total:.0%}"] for kind, spent in kinds.most_common()),
     )
-    print(
-        f"| kind of operation | share of {total / arguments.steps / 1e6:.2f} ms a step"
-        " |\n|---|---:|"
-    )
-    for kind, spent in kinds.most_common():
-        print(f"| {kind} | {spent / total:.0%} |")
     print(
         "\nLongest: "
         + ", ".join(f"{name} {spent / total:.0%}" for name, spent in operations.most_common(6))
@@ -106,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

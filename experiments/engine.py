@@ -1,18 +1,27 @@
-"""The engine of studies: flags of a command are the parameters of its function, cells that a record
-lacks are measured, and tables are printed in Markdown.
+"""The engine of studies and benchmarks: flags of a command are the parameters of its function,
+which its docstring explains, cells that a record lacks are measured, perhaps in new processes, and
+tables are printed in Markdown.
 """
 
 import argparse
 import inspect
+import multiprocessing
+import os
 import re
 import sys
+import time
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from concurrent import futures
 from typing import Any
+from unittest import mock
 
 from nevis_stream.experiments.study_record import Cell, StudyRecord
 from nevis_stream.launch import entry
+from nevis_stream.launch.owned_program import end_with_parent
+
+_ABOUT = re.compile(r"^  (\w+): (.*(?:\n    .*)*)", re.M)  # a parameter, in a docstring
 
 
 def start(*commands: Callable[..., None], keep_programs: bool = True) -> None:
@@ -51,24 +60,26 @@ def _start(commands: Sequence[Callable[..., None]], keep_programs: bool) -> None
 
 def _define_flags(parser: argparse.ArgumentParser, command: Callable[..., None]) -> None:
     parser.set_defaults(command=command)
+    about = dict(_ABOUT.findall(inspect.getdoc(command) or ""))
     for each in inspect.signature(command).parameters.values():
         flag, default = f"--{each.name}", each.default
         kind = each.annotation
         if types.NoneType in typing.get_args(kind):  # a value, or None
             kind = typing.get_args(kind)[0]
         needed = default is each.empty
+        said = [" ".join(about[each.name].split())] if each.name in about else []
+        shown = " ".join([*said, *([] if needed or default is None else [str(default)])])
         if each.kind is each.VAR_POSITIONAL:
             parser.add_argument(each.name, nargs="*", type=kind)
         elif kind is bool:
-            parser.add_argument(flag, action="store_true")
+            parser.add_argument(flag, action="store_true", help=" ".join(said))
         elif isinstance(default, tuple):
-            shown = ",".join(map(str, default))
+            shown = " ".join([*said, ",".join(map(str, default))])
             parser.add_argument(flag, type=_make_list_parser(default), default=default, help=shown)
         elif choices := [choice for choice in typing.get_args(kind) if isinstance(choice, str)]:
-            parser.add_argument(flag, choices=choices, default=default)
+            parser.add_argument(flag, choices=choices, default=default, help=shown)
         else:
             parse = _make_whole_parser(0 if default == 0 else 1) if kind is int else kind
-            shown = None if needed or default is None else str(default)
             value = None if needed else default
             parser.add_argument(flag, type=parse, default=value, required=needed, help=shown)
 
@@ -135,3 +146,33 @@ def print_table(heads: str, rows: Iterable[Sequence[object]]) -> None:
 def print_row(cells: Iterable[object]) -> None:
     """Prints a row of a table."""
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+def call_apart(function: Callable[..., Any], *arguments: Any, **variables: str) -> Any:
+    """Returns what a function of a module returns in a new process, which nothing before has used.
+
+    Args:
+      function: at the top of its module, which the process imports.
+      arguments: of the function; they and its result are pickled.
+      variables: of the process's environment, beside those of this one.
+    """
+    fresh = multiprocessing.get_context("spawn")
+    with (
+        mock.patch.dict(os.environ, variables),
+        futures.ProcessPoolExecutor(1, fresh, end_with_parent) as one,
+    ):
+        return one.submit(function, *arguments).result()
+
+
+def time_calls(
+    work: Callable[[], object],
+    repeats: int,
+    now: Callable[[], float] = time.process_time,
+) -> list[float]:
+    """Returns the seconds of each of several calls, by default CPU seconds of this process."""
+    seconds = []
+    for _ in range(repeats):
+        begun = now()
+        work()
+        seconds.append(now() - begun)
+    return seconds

@@ -6,16 +6,19 @@ import argparse
 import datetime
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from nevis_stream.errors import plural
+from nevis_stream.experiments import engine
 from nevis_stream.launch.owned_program import end_with_parent
 from nevis_stream.run_directory.environment import describe_environment
 
@@ -69,12 +72,8 @@ def measure_peak(side: int | None = None, repeats: int = 5, dtype: str = "float3
     a = jax.random.normal(jax.random.key(0), (side, side), dtype)
     product(a, a).block_until_ready()
     products = 1 if unit == "CPU-s" else 10  # started together, so that starting one takes no time
-    best = float("inf")
-    for _ in range(repeats):
-        begun = now()
-        jax.block_until_ready([product(a, a) for _ in range(products)])
-        best = min(best, (now() - begun) / products)
-    return 2 * side**3 / best
+    work = lambda: jax.block_until_ready([product(a, a) for _ in range(products)])  # noqa: E731
+    return 2 * side**3 * products / min(engine.time_calls(work, repeats, now))
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -95,18 +94,36 @@ def parse_positive(text: str) -> int:
     return int(text)
 
 
-def call(command: Sequence[object], **options: Any) -> None:
+def call(command: Sequence[object], pause: Path | None = None, **options: Any) -> tuple[float, int]:
     """Runs a command, and prints nothing of it but its messages on stderr.
 
     Args:
       command: its words.
-      options: of subprocess.run.
+      pause: a file; while it exists, the command is stopped.
+      options: of subprocess.Popen.
+
+    Returns:
+      CPU seconds, and the peak of its memory in bytes.
 
     Raises:
       SystemExit: the command failed; its own message stands above.
     """
     words = [str(word) for word in command]
-    options = {"stdout": subprocess.DEVNULL} | options
-    done = subprocess.run(words, check=False, preexec_fn=end_with_parent, **options)
-    if status := done.returncode:
-        sys.exit(f"failed with status {status}: {shlex.join(words)}")
+    given = {"stdout": subprocess.DEVNULL, "preexec_fn": end_with_parent, **options}
+    process, stopped = subprocess.Popen(words, **given), False
+    try:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG if pause else 0)
+            if pid:
+                break
+            if pause and pause.exists() != stopped:
+                stopped = not stopped
+                process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+            time.sleep(0.5)
+    except BaseException:  # a run saves its position and ends
+        process.terminate()
+        process.send_signal(signal.SIGCONT)
+        raise
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f"failed with status {code}: {shlex.join(words)}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024

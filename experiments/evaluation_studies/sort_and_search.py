@@ -9,7 +9,6 @@ stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
 import sys
-import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -262,16 +261,6 @@ def print_correlations(files: list[Path]) -> None:
     print()
 
 
-def measure_seconds(work, repeats: int = 5) -> float:
-    """Returns CPU seconds, best of `repeats`."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
-
-
 def scale(out: Path) -> None:
     """Prints the cost of 1,000 models × 1,000,000 samples, and of one more model."""
     models, n = 1000, 1_000_000
@@ -289,7 +278,7 @@ def scale(out: Path) -> None:
         work()
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        spent = measure_seconds(work)
+        spent = min(engine.time_calls(work, 5))
         numbers = f"{spent:.4f}", f"{spent * fraction:.4f}", f"{most / 1e6:.0f}"
         engine.print_row([name, *numbers])
 

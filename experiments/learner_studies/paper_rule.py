@@ -30,11 +30,11 @@ from nevis_stream.experiments.learner_studies.paper_settings import (
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Run,
-    call_with_pauses,
     make_command,
     read_result,
     require_prepared,
 )
+from nevis_stream.experiments.scripts import call
 from nevis_stream.streams.named_streams import list_stream_rows
 
 RECORD = Path(__file__).with_name("paper_rule.jsonl")
@@ -168,7 +168,7 @@ def measure(piece: Piece, out: Path, pause: Path | None) -> dict[str, Any]:
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     continued, used = run_dir.exists(), (0.0, 0)
     for words in piece.commands(out):
-        used = call_with_pauses(words, pause)  # of the last, the run itself
+        used = call(words, pause)  # of the last, the run itself
     result = read_result(run_dir)
     if not continued:
         result |= {"cpu_seconds": round(used[0]), "peak_bytes": used[1]}

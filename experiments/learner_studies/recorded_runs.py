@@ -9,11 +9,7 @@ their tables from that record, so that an interrupted study continues where it s
 """
 
 import itertools
-import os
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +23,6 @@ from nevis_stream.errors import BadInput
 from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import call
 from nevis_stream.experiments.study_record import StudyRecord
-from nevis_stream.launch.owned_program import end_with_parent
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -106,35 +101,6 @@ def make_command(learner: str, seed: int, run_dir: Path, values: Mapping[str, ob
     command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
     command += [f"--config.{name}={value}" for name, value in values.items()]
     return [*command, f"--config.seed={seed}", f"--run_dir={run_dir}"]
-
-
-def call_with_pauses(words: list[str], pause: Path | None) -> tuple[float, int]:
-    """Runs a command, which is stopped while a file exists.
-
-    Returns:
-      CPU seconds, and the peak of its memory in bytes.
-
-    Raises:
-      SystemExit: it failed; its own message stands above.
-    """
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
-    stopped = False
-    try:
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if pause and pause.exists() != stopped:
-                stopped = not stopped
-                process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
-            time.sleep(0.5)
-    except BaseException:  # the run saves its position and ends
-        process.terminate()
-        process.send_signal(signal.SIGCONT)
-        raise
-    if code := os.waitstatus_to_exitcode(status):
-        sys.exit(f"failed with status {code}: {' '.join(words)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def read_result(run_dir: Path) -> dict[str, Any]:

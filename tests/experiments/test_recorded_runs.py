@@ -8,9 +8,9 @@ import pytest
 from nevis_stream.configs import run_config
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
-    call_with_pauses,
     read_result,
 )
+from nevis_stream.experiments.scripts import call
 from nevis_stream.run_directory.environment import describe_environment
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
@@ -48,7 +48,7 @@ def test_a_command_is_stopped_while_a_file_exists(tmp_path):
 
     threading.Timer(1.5, go_on).start()
     words = [sys.executable, "-c", f"import pathlib; pathlib.Path({str(written)!r}).touch()"]
-    seconds, peak = call_with_pauses(words, pause)
+    seconds, peak = call(words, pause)
     assert seen == [False] and written.exists() and seconds > 0 and peak > 1e6
     with pytest.raises(SystemExit, match="failed with status 3"):
-        call_with_pauses([sys.executable, "-c", "raise SystemExit(3)"], None)
+        call([sys.executable, "-c", "raise SystemExit(3)"], None)
