@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.scripts import make_parser
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
 from nevis_stream.storage.tables import format_csv, parse_csv
 
 COMMANDS = {
@@ -121,23 +120,23 @@ def list_entered_files(tree: Path, folder: Path) -> Mapping[str, list[str]]:
     return result
 
 
-def main() -> None:
-    """Prints a table, and the files themselves with --list."""
-    parser = make_parser(__doc__)
-    root = Path(__file__).resolve().parents[1]
-    parser.add_argument("--tree", type=Path, default=root, help="root of the code that is run")
-    parser.add_argument("--list", action="store_true", help="print the files too")
-    arguments = parser.parse_args()
-    tree = arguments.tree.resolve()
+def main(tree: Path = Path(__file__).parents[1], list: bool = False) -> None:  # noqa: B008
+    """Prints a table, and the files themselves with --list.
+
+    Args:
+      tree: root of the code that is run
+      list: print the files too
+    """
+    tree = tree.resolve()
     with tempfile.TemporaryDirectory() as temporary:
         found = list_entered_files(tree, Path(temporary).resolve())
-    print("| command | files entered | their lines |\n|---|---:|---:|")
+    engine.print_table("command | files entered: | their lines:", ())
     for name, files in found.items():
         lines = sum(len((tree / file).read_text().splitlines()) for file in files)
-        print(f"| {name} | {len(files)} | {lines:,} |")
-        if arguments.list:
+        engine.print_row([name, len(files), f"{lines:,}"])
+        if list:
             print("".join(f"  {file}\n" for file in files))
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

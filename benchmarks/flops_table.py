@@ -16,8 +16,8 @@ from jax import lax
 from jax import numpy as jnp
 
 from nevis_stream.cost import flops
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.launch import entry
 from nevis_stream.learners.parts.networks import Head, make_backbone
 
 BATCH, SIZE, CLASSES = 16, 64, 10
@@ -142,22 +142,19 @@ def list_resnet_rows():
     yield "ResNet-34 training step", training, step, (params, stats, momentum, images, labels)
 
 
-def main(_) -> None:
+def main() -> None:
     """Prints the table."""
     print(describe())
     print(f"\nResNet-34: small stem, {SIZE}×{SIZE} images, batch {BATCH}, {CLASSES} classes.\n")
-    print("| program | analytic FLOPs | counted | ratio | seconds to count |")
-    print("|---|---:|---:|---:|---:|")
+    engine.print_table("program | analytic FLOPs: | counted: | ratio: | seconds to count:", ())
     for rows in (list_simple_rows(), list_resnet_rows()):
         for name, analytic, fn, args in rows:
             start = time.perf_counter()
             counted = flops.count(fn, *args)
             seconds = time.perf_counter() - start
-            print(
-                f"| {name} | {analytic:,} | {counted:,} | {counted / analytic:.4f} |"
-                f" {seconds:.2f} |"
-            )
+            shown = f"{analytic:,}", f"{counted:,}", f"{counted / analytic:.4f}"
+            engine.print_row([name, *shown, f"{seconds:.2f}"])
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    engine.start(main, keep_programs=False)

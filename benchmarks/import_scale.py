@@ -6,53 +6,38 @@ Each import runs in a process of its own; CPU seconds are user and system time, 
 largest resident set of that process.
 """
 
-import json
+import resource
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from nevis_stream.experiments.scripts import make_parser
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
 
 CELLS, MODELS, COLUMNS = 10_000_000, 1_000, 1_000_000
-_RUN = """
-import json, resource, sys
-from pathlib import Path
-from nevis_stream.evaluation_cache.exchange import import_file
-from nevis_stream.evaluation_cache.matrix_files import import_matrix
-path, cache = Path(sys.argv[1]), Path(sys.argv[2])
-import_matrix(cache, path) if path.suffix == ".npy" else import_file(cache, path)
-used = resource.getrusage(resource.RUSAGE_SELF)
-status = Path("/proc/self/status").read_text()  # ru_maxrss is at least that of the parent
-peak = int(status.partition("VmHWM:")[2].split()[0])
-print(json.dumps([used.ru_utime + used.ru_stime, peak / 1024]))
-"""
 
 
-def main() -> None:
+def main(out: Path, only: Literal["csv", "npy"] | None = None) -> None:
     """Prints a Markdown table with a row for each import."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=("csv", "npy"))
-    options = parser.parse_args()
     from nevis_stream.experiments.scripts import describe
 
     print(f"{describe()}; n = 1\n")
-    print("| file | MB | CPU s | MiB |\n|---|---:|---:|---:|")
-    options.out.mkdir(parents=True, exist_ok=True)
+    engine.print_table("file | MB: | CPU s: | MiB:", ())
+    out.mkdir(parents=True, exist_ok=True)
     for name, make, content in (
         ("csv", write_csv, f"a row for each of {MODELS:,} × {CELLS // MODELS:,} cells"),
         ("npy", write_npy, f"a matrix of {MODELS:,} × {COLUMNS:,} outcomes"),
     ):
-        if options.only not in (None, name):
-            continue
-        path = options.out / f"large.{name}"
-        make(path)
-        measure(f"{name}: {content}", path, options.out / f"cache_{name}")
-        path.unlink()
+        if only in (None, name):
+            path, cache = out / f"large.{name}", out / f"cache_{name}"
+            make(path)
+            shutil.rmtree(cache, ignore_errors=True)
+            seconds, mebibytes = engine.call_apart(measure, path, cache)
+            size = f"{path.stat().st_size / 1e6:,.0f}"
+            engine.print_row([f"{name}: {content}", size, f"{seconds:.1f}", f"{mebibytes:,.0f}"])
+            shutil.rmtree(cache)
+            path.unlink()
 
 
 def write_csv(path: Path) -> None:
@@ -74,16 +59,17 @@ def write_npy(path: Path) -> None:
     matrix.flush()
 
 
-def measure(name: str, path: Path, cache: Path) -> None:
-    """Imports a file into a new cache in another process, and prints its row of the table."""
-    shutil.rmtree(cache, ignore_errors=True)
-    command = [sys.executable, "-c", _RUN, str(path), str(cache)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    seconds, mebibytes = json.loads(done.stdout.splitlines()[-1])
-    size = path.stat().st_size / 1e6
-    print(f"| {name} | {size:,.0f} | {seconds:.1f} | {mebibytes:,.0f} |")
-    shutil.rmtree(cache)
+def measure(path: Path, cache: Path) -> tuple[float, float]:
+    """Imports a file into a new cache, and returns the CPU seconds and MiB of this process."""
+    from nevis_stream.evaluation_cache.exchange import import_file
+    from nevis_stream.evaluation_cache.matrix_files import import_matrix
+
+    import_matrix(cache, path) if path.suffix == ".npy" else import_file(cache, path)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    status = Path("/proc/self/status").read_text()  # ru_maxrss is at least that of the parent
+    peak = int(status.partition("VmHWM:")[2].split()[0])
+    return used.ru_utime + used.ru_stime, peak / 1024
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main, keep_programs=False)

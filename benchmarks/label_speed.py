@@ -7,11 +7,8 @@ the heads. A pool of a million samples whose members are in a file. Each measure
 of its own; memory is the largest resident size beyond the one before (Linux).
 """
 
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +25,8 @@ from nevis_stream.active_testing.testing import (
     expect_losses,
     run_active_test,
 )
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import Query, Responses
 
 CLASSES, MEMBERS, REPEATS = 10, 10, 5
@@ -60,21 +56,16 @@ def _begin() -> float:
     return _status("VmRSS")
 
 
-def _measure(action) -> str:
+def _measure(action) -> list[str]:
     """Returns the median seconds of an action, and the MiB that it needs at most."""
-    before, seconds = _begin(), []
-    for _ in range(REPEATS):
-        begun = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - begun)
-    memory = _status("VmHWM") - before
-    return (
-        f"{np.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}) | {memory:.0f} MiB"
-    )
+    before = _begin()
+    seconds = engine.time_calls(action, REPEATS, time.perf_counter)
+    memory = f"{_status('VmHWM') - before:.0f} MiB"
+    return [f"{np.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})", memory]
 
 
-def step(n: int, members) -> None:
-    """Prints seconds and MiB of an acquisition with the expected losses, and of the estimates."""
+def step(n: int, members) -> list[str]:
+    """Returns seconds and MiB of an acquisition with the expected losses, and of the estimates."""
     pool = Pool.of(_probabilities(n))
     random, left = np.random.default_rng(0), np.ones(n, bool)
     labels = random.integers(CLASSES, size=n)
@@ -88,19 +79,18 @@ def step(n: int, members) -> None:
     *_, draws = run_active_test(
         pool, lambda answers: predictions, KnownLabels(labels), 1000, random, batch=1000
     )
-    begun = time.perf_counter()
-    for estimator in ESTIMATORS.values():
-        estimator(draws)
-    print(f"{acquired} | {time.perf_counter() - begun:.3f} s")
+    work = lambda: [estimator(draws) for estimator in ESTIMATORS.values()]  # noqa: E731
+    (spent,) = engine.time_calls(work, 1, time.perf_counter)
+    return [*acquired, f"{spent:.3f} s"]
 
 
-def measure_small_pool() -> None:
-    """Prints the figures of a pool of 60,000 in memory."""
-    step(60_000, _probabilities(60_000, MEMBERS))
+def measure_small_pool() -> list[str]:
+    """Returns the figures of a pool of 60,000 in memory."""
+    return step(60_000, _probabilities(60_000, MEMBERS))
 
 
-def measure_large_pool() -> None:
-    """Prints those of a million samples, whose members are in a file of 400 MB."""
+def measure_large_pool() -> list[str]:
+    """Returns those of a million samples, whose members are in a file of 400 MB."""
     n = 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "members.npy"
@@ -109,11 +99,11 @@ def measure_large_pool() -> None:
             members[member] = _probabilities(n)
         members.flush()
         del members
-        step(n, np.load(file, mmap_mode="r"))
+        return step(n, np.load(file, mmap_mode="r"))
 
 
-def measure_heads() -> None:
-    """Prints those of eight heads retrained on 2,000 examples and 1,000 labels, predictions of
+def measure_heads() -> list[str]:
+    """Returns those of eight heads retrained on 2,000 examples and 1,000 labels, predictions of
     60,000 included.
     """
     n, random = 60_000, np.random.default_rng(0)
@@ -130,7 +120,7 @@ def measure_heads() -> None:
     answers = Responses(Query(samples), labels[2500:][samples].astype(np.int32))
     surrogate = build_surrogate("heads", data)
     surrogate(answers)  # compiles
-    print(f"{_measure(lambda: surrogate(answers))} | –")
+    return [*_measure(lambda: surrogate(answers)), "–"]
 
 
 PIECES = {
@@ -140,21 +130,14 @@ PIECES = {
 }
 
 
-def main(words: Sequence[str]) -> None:
-    """Prints the table; with a number, one row of it."""
-    if words:
-        pieces = dict(zip(map(str, range(len(PIECES))), PIECES.values(), strict=True))
-        if words[0] not in pieces:
-            raise BadInput(unknown("row", words[0], pieces))
-        pieces[words[0]]()
-        return
+def main() -> None:
+    """Prints the table."""
     print(f"{describe()}; medians of {REPEATS} (least to largest)\n")
-    print("| step | time | memory | six estimators |\n|---|---:|---:|---:|")
-    for number, name in enumerate(PIECES):
-        command = [sys.executable, "-m", "benchmarks.label_speed", str(number)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        print(f"| {name} | {done.stdout.strip() or done.stderr[-300:]} |", flush=True)
+    engine.print_table(
+        "step | time: | memory: | six estimators:",
+        ([name, *engine.call_apart(measure)] for name, measure in PIECES.items()),
+    )
 
 
 if __name__ == "__main__":
-    entry.start(main, words="[NUMBER]")
+    engine.start(main, keep_programs=False)

@@ -13,13 +13,12 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from nevis_stream.analysis.points import point
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments import engine
 from nevis_stream.experiments.scripts import call, describe
-from nevis_stream.launch import entry
 from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.ledger import Ledger
 
@@ -39,13 +38,13 @@ def measure(name: str, folder: Path) -> tuple[float, float, float]:
     return result.error, result.full_total, seconds
 
 
-def main(words: Sequence[str]) -> None:
+def main(*words: str) -> None:
     """Prints the table."""
     for name in words:
         if name not in TABLE:
             raise BadInput(unknown("learner", name, TABLE))
-    print(f"{describe()}\n\n| learner | error | in the table | FLOPs | in the table | s |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print(f"{describe()}\n")
+    engine.print_table("learner | error: | in the table: | FLOPs: | in the table: | s:", ())
     wrong = []
     for name in words or TABLE:
         row = TABLE[name]
@@ -55,10 +54,10 @@ def main(words: Sequence[str]) -> None:
         if not same or f"{flops:.{_DIGITS}g}" != f"{row.flops:.{_DIGITS}g}":
             wrong.append(name)
         cells = (f"{error:.4f}", f"{row.error:.4f}", f"{flops:.4g}", f"{row.flops:.4g}")
-        print(f"| {name} | {' | '.join(cells)} | {seconds:.0f} |", flush=True)
+        engine.print_row([name, *cells, f"{seconds:.0f}"])
     if wrong:
         sys.exit(f"not as in the table: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":
-    entry.start(main, words="[LEARNER ...]")
+    engine.start(main, keep_programs=False)

@@ -9,29 +9,21 @@ its memory, always in seconds. Each trial has its own parameters, images, key, l
 label smoothing.
 """
 
-import argparse
-import dataclasses
 import functools
+import multiprocessing
 import os
-import subprocess
-import sys
 import time
+from multiprocessing.connection import Connection
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.train_step import (
-    NETWORKS,
-    SHORT,
-    measure,
-    parse_batches,
-    parse_networks,
-    step_arguments,
-)
+from benchmarks.train_step import choose_networks, measure, parse_numbers, step_arguments
 from nevis_stream.cost.counted import make_counted
-from nevis_stream.experiments.scripts import choose_clock, describe, make_parser, parse_positive
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import choose_clock, describe
 from nevis_stream.learners.parts.model import Network, begin, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
 
@@ -66,103 +58,100 @@ def at_once(network: Network, batch: int, repeats: int, counts: list[int]) -> No
 
         seconds, spread = measure(work, STEPS, repeats)
         single = single or seconds / trials
-        print(
-            f"| {trials} | {seconds / trials * 1e3:.2f} | {spread:.2f} |"
-            f" {trials / seconds:.1f} | {single * trials / seconds:.2f} |",
-            flush=True,
-        )
+        print_speed(trials, seconds, spread, single)
 
 
-def train_trial(network: Network, batch: int, repeats: int) -> None:
-    """Trains one trial: says "ready" after compilation, waits for a line, prints its seconds."""
+def print_speed(trials: int, seconds: float, spread: float, single: float) -> None:
+    """Prints a row: what a step of several trials took, where one takes `single` seconds."""
+    rates = f"{seconds / trials * 1e3:.2f}", f"{spread:.2f}", f"{trials / seconds:.1f}"
+    engine.print_row([trials, *rates, f"{single * trials / seconds:.2f}"])
+
+
+def train_trial(way: Connection, network: Network, batch: int, repeats: int) -> None:
+    """Trains one trial: says that it is ready after compilation, waits, and sends its seconds."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     carry = begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)))
     arguments = step_arguments(recipe, batch)
     program = make_counted(recipe.step(10), donate_argnums=0)
     carry = jax.block_until_ready(program(carry, *arguments))
-    print("ready", flush=True)
-    sys.stdin.readline()
+    way.send("ready")
+    if not hear(way):
+        return  # another one failed
     begun = time.perf_counter()
     for _ in range(STEPS * repeats):
         carry = program(carry, *arguments)
     jax.block_until_ready(carry)
-    print(time.perf_counter() - begun, flush=True)
+    way.send(time.perf_counter() - begun)
 
 
-def print_row(words: list[str], repeats: int, counts: list[int]) -> None:
+def hear(way: Connection) -> Any:
+    """Returns what the other process sends; None if it has ended."""
+    try:
+        return way.recv()
+    except EOFError:
+        return None
+
+
+def at_once_in_processes(network: Network, batch: int, repeats: int, counts: list[int]) -> None:
     """Prints a row for each number of processes; they start their steps at the same time."""
-    single = None
+    fresh, single = multiprocessing.get_context("spawn"), None
     for processes in counts:
         # without this each process would take three quarters of the GPU's memory
-        share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / processes:.3f}"}
-        command = [sys.executable, "-m", "benchmarks.networks_at_once", "--one_trial", *words]
-        started = [
-            subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=os.environ | share,
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / processes:.3f}"
+        started, ways = [], []
+        for _ in range(processes):
+            way, theirs = fresh.Pipe()
+            started.append(
+                fresh.Process(target=train_trial, args=(theirs, network, batch, repeats))
             )
-            for _ in range(processes)
-        ]
-        ready = [process.stdout.readline().strip() == "ready" for process in started]
+            started[-1].start()
+            theirs.close()  # so that the end of the process is seen
+            ways.append(way)
+        ready, each = [hear(way) for way in ways], []
         if all(ready):
-            for process in started:
-                process.stdin.write("\n")
-                process.stdin.flush()
-            each = [float(process.stdout.readline() or "nan") for process in started]
-        for process in started:
-            process.stdin.close()
-            process.wait()
+            for way in ways:
+                way.send("go")
+            each = [hear(way) or np.nan for way in ways]
+        for way, process in zip(ways, started, strict=True):
+            way.close()
+            process.join()
         if not all(ready):
-            print(f"| {processes} | {ready.count(False)} failed | | | |", flush=True)
+            engine.print_row([processes, f"{ready.count(None)} failed", "", "", ""])
             continue
         seconds = max(each) / (STEPS * repeats)
         single = single or seconds / processes
-        print(
-            f"| {processes} | {seconds / processes * 1e3:.2f} | {max(each) / min(each):.2f} |"
-            f" {processes / seconds:.1f} | {single * processes / seconds:.2f} |",
-            flush=True,
-        )
+        print_speed(processes, seconds, max(each) / min(each), single)
 
 
-def main() -> None:
-    """Prints a table for each network."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=parse_positive, default=5)
-    parser.add_argument("--batch", type=parse_positive, default=16)
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--networks", default="small,resnet18", help=f"of {', '.join(SHORT)}")
-    parser.add_argument("--trials", default="1,2,4,8", help="numbers in one program")
-    parser.add_argument("--processes", help="numbers in separate processes; default: none")
-    parser.add_argument("--one_trial", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    entry.use_compilation_cache()
-    chosen = {
-        name: dataclasses.replace(NETWORKS[name], precision=options.precision)
-        for name in parse_networks(parser, options.networks)
-    }
-    if options.one_trial:
-        (network,) = chosen.values()
-        train_trial(network, options.batch, options.repeats)
-        return
-    print(f"{describe()}; best of {options.repeats}; batch {options.batch}, {options.precision}.")
-    head = "ms ({}) per trial and step | spread | trials × steps / {} | speed-up over the first |"
-    for name, network in chosen.items():
-        unit = choose_clock()[1]
-        print(f"\n{name}:\n\n| trials in one program | {head.format(unit, unit)}")
-        print("|---:|---:|---:|---:|---:|")
-        at_once(network, options.batch, options.repeats, parse_batches(options.trials))
-        if options.processes:
-            print(
-                f"\n| processes of one trial | {head.format('s', 's')}\n|---:|---:|---:|---:|---:|"
-            )
-            short = next(key for key, value in SHORT.items() if value == name)
-            words = [f"--networks={short}", f"--batch={options.batch}"]
-            words += [f"--precision={options.precision}", f"--repeats={options.repeats}"]
-            print_row(words, options.repeats, parse_batches(options.processes))
+def main(
+    repeats: int = 5,
+    batch: int = 16,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    networks: str = "small,resnet18",
+    trials: str = "1,2,4,8",
+    processes: str = "",
+) -> None:
+    """Prints a table for each network.
+
+    Args:
+      networks: of small, resnet18, resnet34, vit
+      trials: numbers in one program
+      processes: numbers in separate processes; default: none
+    """
+    print(f"{describe()}; best of {repeats}; batch {batch}, {precision}.")
+    head = (
+        ": | ms ({0}) per trial and step: | spread: | trials × steps / {0}:"
+        " | speed-up over the first:"
+    )
+    for name, network in choose_networks(networks, precision).items():
+        print(f"\n{name}:\n")
+        engine.print_table(f"trials in one program{head.format(choose_clock()[1])}", ())
+        at_once(network, batch, repeats, parse_numbers(trials))
+        if processes:
+            print()
+            engine.print_table(f"processes of one trial{head.format('s')}", ())
+            at_once_in_processes(network, batch, repeats, parse_numbers(processes))
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main)

@@ -26,8 +26,8 @@ from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.boards import read_board
-from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import describe, measure_peak
 from nevis_stream.progress import Silent
 
 _ROWS = 50  # models that are made together
@@ -73,7 +73,7 @@ class Told(Silent):
 def show(name: str, seconds: float) -> None:
     """Prints a line of the table, scaled by what matrix products of the machine take just now."""
     share = 2 * measure_peak() / REFERENCE_PEAK
-    print(f"| {name} | {seconds:.2f} | {seconds * share:.2f} |", flush=True)
+    engine.print_row([name, f"{seconds:.2f}", f"{seconds * share:.2f}"])
 
 
 def print_time(name: str, work: Callable[[], Any]) -> Any:
@@ -89,12 +89,10 @@ def answer(session: Session) -> None:
     asks: list[float] = []
     tells: list[float] = []
     while not session.ended:
-        start = time.process_time()
-        ids = session.ask(20)
-        asks.append(time.process_time() - start)
-        start = time.process_time()
-        session.tell({each: int(str(each)[1:]) % 2 for each in ids})
-        tells.append(time.process_time() - start)
+        ids: list[Any] = []
+        asks += engine.time_calls(lambda: ids.extend(session.ask(20)), 1)  # noqa: B023
+        answers = {each: int(str(each)[1:]) % 2 for each in ids}
+        tells += engine.time_calls(lambda: session.tell(answers), 1)  # noqa: B023
     show("ask, first", asks[0])
     show(f"ask, longest of {len(asks) - 1} others", max(asks[1:], default=0))
     show(f"tell, longest of {len(tells)}", max(tells))
@@ -135,21 +133,19 @@ def measure_commands(directory: Path) -> None:
     measure_command("status", "status", directory)
 
 
-def main() -> None:
+def main(
+    out: Path,
+    models: int = 1000,
+    samples: int = 100_000,
+    budget: int = 256,
+    method: str = "default",
+) -> None:
     """Measures one board."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--models", type=parse_positive, default=1000)
-    parser.add_argument("--samples", type=parse_positive, default=100_000)
-    parser.add_argument("--budget", type=parse_positive, default=256)
-    parser.add_argument("--method", default="default")
-    values = parser.parse_args()
-    entry.use_compilation_cache()
-    print(f"{describe()}\n\n{values.models:,} models × {values.samples:,} samples,", end=" ")
-    print(f"{values.method}, budget {values.budget}; n = 1\n")
-    print("| work | CPU s | scaled |\n|---|---:|---:|", flush=True)
-    board = read_board(make_board(values.out / "board", values.models, values.samples))
-    started, used, commands = (values.out / each for each in ("started", "session", "commands"))
+    print(f"{describe()}\n\n{models:,} models × {samples:,} samples,", end=" ")
+    print(f"{method}, budget {budget}; n = 1\n")
+    engine.print_table("work | CPU s: | scaled:", ())
+    board = read_board(make_board(out / "board", models, samples))
+    started, used, commands = (out / each for each in ("started", "session", "commands"))
     for directory in (used, commands):
         shutil.rmtree(directory, ignore_errors=True)
     if started.exists():
@@ -157,12 +153,10 @@ def main() -> None:
         session = Session(used)
         print_time("opening", lambda: session.fitted)
     else:
-        method = None if values.method == "default" else values.method
-        arguments = {"method": method, "progress": Told()}
-        session = print_time(
-            "start", lambda: Session.start(used, board, values.budget, **arguments)
-        )
-        print(f"| start, GB | {_memory():.2f} | |", flush=True)
+        named = None if method == "default" else method
+        arguments = {"method": named, "progress": Told()}
+        session = print_time("start", lambda: Session.start(used, board, budget, **arguments))
+        engine.print_row(["start, GB", f"{_memory():.2f}", ""])
         shutil.copytree(used, started)
     shutil.copytree(started, commands)
     answer(session)
@@ -177,4 +171,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main)

@@ -12,26 +12,20 @@ in seconds), the spread is worst over best. Memory is what XLA reserves for a st
 results and temporary arrays.
 """
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream import errors
 from nevis_stream.cost.counted import make_counted
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments.scripts import (
-    choose_clock,
-    describe,
-    make_parser,
-    measure_peak,
-    parse_positive,
-)
-from nevis_stream.launch import entry
+from nevis_stream.experiments import engine
+from nevis_stream.experiments.scripts import choose_clock, describe, measure_peak
 from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.parts.augmentation import Augmentation, augment_batch
 from nevis_stream.learners.parts.feed import Batches
@@ -65,14 +59,9 @@ def measure(work, steps: int, repeats: int) -> tuple[float, float]:
 
     By the machine's clock.
     """
-    now, _ = choose_clock()
     work(1)
-    rounds = []
-    for _ in range(repeats):
-        start = now()
-        work(steps)
-        rounds.append((now() - start) / steps)
-    return min(rounds), max(rounds) / min(rounds)
+    rounds = engine.time_calls(lambda: work(steps), repeats, choose_clock()[0])
+    return min(rounds) / steps, max(rounds) / min(rounds)
 
 
 def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
@@ -110,7 +99,7 @@ def step_counts(name: str, network: Network, batches: Sequence[int]) -> None:
     for batch in batches:
         program = make_counted(recipe.step(10), donate_argnums=0)
         flops = program.flops(begin(variables), *step_arguments(recipe, batch))
-        print(f"| {name} | {batch} | {flops} |", flush=True)
+        engine.print_row([name, batch, flops])
 
 
 def step_rows(
@@ -136,12 +125,10 @@ def step_rows(
         calls = max(1, round(ROUND * peak / flops / together))
         seconds, spread = measure(work, calls, repeats)
         seconds /= together
-        print(
-            f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} |"
-            f" {flops / seconds / 1e9:.1f} | {flops / seconds / peak:.0%} |"
-            f" {reserved / 1e9:.2f} | {spread:.2f} |",
-            flush=True,
-        )
+        rate = flops / seconds
+        rates = f"{1 / seconds:.2f}", f"{batch / seconds:.1f}", f"{rate / 1e9:.1f}"
+        last = f"{rate / peak:.0%}", f"{reserved / 1e9:.2f}", f"{spread:.2f}"
+        engine.print_row([name, batch, f"{flops:.4g}", *rates, *last])
 
 
 def print_input_rows(repeats: int) -> None:
@@ -169,87 +156,76 @@ def print_input_rows(repeats: int) -> None:
 
         for name, work in (("gather on the host", gather), ("crop and flip to 64×64", augment)):
             seconds, spread = measure(work, max(2, 6400 // batch), repeats)
-            print(
-                f"| {name} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} |"
-                f" {spread:.2f} |",
-                flush=True,
-            )
-    print(
-        f"| store at 80×80, once per data set | - | {store_seconds * 1e6:.1f} |"
-        f" {1 / store_seconds:.0f} | n = 1 |"
-    )
+            rates = f"{seconds / batch * 1e6:.1f}", f"{batch / seconds:.0f}", f"{spread:.2f}"
+            engine.print_row([name, batch, *rates])
+    stored_at = f"{store_seconds * 1e6:.1f}", f"{1 / store_seconds:.0f}"
+    engine.print_row(["store at 80×80, once per data set", "-", *stored_at, "n = 1"])
 
 
-def parse_networks(parser: argparse.ArgumentParser, words: str) -> list[str]:
-    """Returns the names in NETWORKS of short names joined by commas; others end the command."""
-    unknown = [word for word in words.split(",") if word not in SHORT]
-    if unknown:
-        parser.error(f"--networks: {unknown[0]!r} is not one of {', '.join(SHORT)}")
-    return [SHORT[word] for word in words.split(",")]
+def choose_networks(words: str, precision: str = "float32") -> dict[str, Network]:
+    """Returns by name those of NETWORKS whose short names a text has, joined by commas."""
+    names = [errors.look_up(SHORT, "network", word) for word in words.split(",")]
+    return {name: dataclasses.replace(NETWORKS[name], precision=precision) for name in names}
 
 
-def parse_batches(words: str | None) -> list[int]:
+def parse_numbers(words: str) -> list[int]:
     """Returns the numbers of a list joined by commas; [] without one."""
     return [int(word) for word in words.split(",")] if words else []
 
 
-def main() -> None:
-    """Prints the tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=parse_positive, default=5)
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="batch 256 of the two large networks too (20 minutes on a CPU)",
-    )
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument(
-        "--matmul",
-        choices=("default", "float32", "tensorfloat32"),
-        default="default",
-        help="how float32 matrices are multiplied; default: JAX decides",
-    )
-    parser.add_argument(
-        "--networks", default="small,resnet18,resnet34", help=f"of {', '.join(SHORT)}"
-    )
-    parser.add_argument("--batches", help="numbers joined by commas; default: see --all")
-    parser.add_argument("--together", type=parse_positive, default=1, help="steps in one program")
-    parser.add_argument("--steps_only", action="store_true", help="without the input path")
-    parser.add_argument("--count_only", action="store_true", help="run nothing: exact FLOPs")
-    arguments = parser.parse_args()
-    names = parse_networks(parser, arguments.networks)
-    if arguments.count_only:
-        print("| train step | batch | FLOPs |\n|---|---:|---:|")
-        for name in names:
-            step_counts(name, NETWORKS[name], parse_batches(arguments.batches) or [16])
+def main(
+    repeats: int = 5,
+    all: bool = False,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    matmul: Literal["default", "float32", "tensorfloat32"] = "default",
+    networks: str = "small,resnet18,resnet34",
+    batches: str = "",
+    together: int = 1,
+    steps_only: bool = False,
+    count_only: bool = False,
+) -> None:
+    """Prints the tables.
+
+    Args:
+      all: batch 256 of the two large networks too (20 minutes on a CPU)
+      matmul: how float32 matrices are multiplied; default: JAX decides
+      networks: of small, resnet18, resnet34, vit
+      batches: numbers joined by commas; default: see --all
+      together: steps in one program
+      steps_only: without the input path
+      count_only: run nothing: exact FLOPs
+    """
+    chosen = choose_networks(networks, precision)
+    if count_only:
+        engine.print_table("train step | batch: | FLOPs:", ())
+        for name, network in chosen.items():
+            step_counts(name, network, parse_numbers(batches) or [16])
         return
-    entry.use_compilation_cache()  # the program whose memory is read is compiled only once
-    if arguments.matmul != "default":
-        jax.config.update("jax_default_matmul_precision", arguments.matmul)
-    repeats, precision, (_, unit) = arguments.repeats, arguments.precision, choose_clock()
+    if matmul != "default":
+        jax.config.update("jax_default_matmul_precision", matmul)
+    _, unit = choose_clock()
     peak = measure_peak(dtype=precision)
     print(
         f"{describe()}; best of {repeats}; {precision}, of which a matrix product has"
-        f" {peak / 1e9:.0f} GFLOP/{unit}; matmul {arguments.matmul}; {arguments.together}"
-        f" step{'s' * (arguments.together > 1)} in one program.\n"
+        f" {peak / 1e9:.0f} GFLOP/{unit}; matmul {matmul}; {together}"
+        f" step{'s' * (together > 1)} in one program.\n"
     )
-    print(
-        f"| train step | batch | FLOPs | steps/{unit} | images/{unit} | GFLOP/{unit} | of peak |"
-        " memory, GB | spread |"
+    engine.print_table(
+        f"train step | batch: | FLOPs: | steps/{unit}: | images/{unit}: | GFLOP/{unit}: | of peak:"
+        " | memory, GB: | spread:",
+        (),
     )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for name in names:
-        network = dataclasses.replace(NETWORKS[name], precision=precision)
-        usual = [16, 64, 256] if arguments.all or "32×32" in name else [16, 64]
-        batches = parse_batches(arguments.batches) or usual
-        step_rows(name, network, batches, repeats, peak, arguments.together)
+    for name, network in chosen.items():
+        usual = [16, 64, 256] if all or "32×32" in name else [16, 64]
+        step_rows(name, network, parse_numbers(batches) or usual, repeats, peak, together)
     assert set(PRESETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
-    if arguments.steps_only:
-        return
-    print(f"\n| input path, 64×64 RGB | batch | µs per image | images/{unit} | spread |")
-    print("|---|---:|---:|---:|---:|")
-    print_input_rows(repeats)
+    if not steps_only:
+        print()
+        engine.print_table(
+            f"input path, 64×64 RGB | batch: | µs per image: | images/{unit}: | spread:", ()
+        )
+        print_input_rows(repeats)
 
 
 if __name__ == "__main__":
-    entry.guard(main)
+    engine.start(main)
