@@ -310,8 +310,11 @@ def test_ids_that_a_model_sorts_in_place_are_refused(tmp_path):
     with pytest.raises(BadInput, match=message):
         probabilities = np.full((30, 2), 0.5)
         at.estimate(probabilities, sorting(lambda rows: [0] * len(rows)), 10, batch=5)
-    with pytest.raises(BadInput, match=message):
-        board.samples.reverse()
+    for ids in (board.samples, board.ids, session.ids):
+        with pytest.raises(BadInput, match=message):
+            random.shuffle(ids)
+    with pytest.raises(BadInput, match="of 8 ids or names"):
+        board.models.append("new")
 
 
 def test_a_query_that_an_oracle_writes_into_is_refused():

@@ -62,6 +62,7 @@ from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.session_log import SessionLog, read_new, report_damage
 from nevis_stream.storage import recover_all
 from nevis_stream.storage.record import LogReader, append_checked, check_string
+from nevis_stream.user_calls import ReadOnlyList
 from nevis_stream.vocabulary import SAMPLES
 
 SampleId = str | int
@@ -171,7 +172,7 @@ class Session:
     @cached_property
     def ids(self) -> list[str]:
         """Ids of all samples, as texts."""
-        return self.cache.samples()
+        return ReadOnlyList(self.cache.samples())
 
     @cached_property
     def _columns(self) -> dict[str, int]:

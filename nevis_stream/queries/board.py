@@ -56,8 +56,9 @@ class Board:
         prices: Mapping[str, np.ndarray] | None = None,
         directory: Path | None = None,
     ):
-        self.matrix, self.ids, self.understood = matrix, list(ids), tuple(understood)
-        self.models = list(matrix.models)
+        self.matrix, self.understood = matrix, tuple(understood)
+        self.ids: list[str] = ReadOnlyList(ids)
+        self.models: list[str] = ReadOnlyList(matrix.models)
         self.samples: list[Any] = ReadOnlyList(self.ids if samples is None else samples)
         self.prices, self.directory = dict(prices or {}), directory
         self.fits: dict[str, Any] = {}
