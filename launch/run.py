@@ -91,15 +91,21 @@ def main(_):
 
 def _result(ledger: Ledger) -> str:
     """Returns a run's point in words, or why it has none."""
+    from nevis_stream.analysis.forgetting import measure_forgetting
     from nevis_stream.analysis.points import point
 
     result = point(ledger)
     error = f"mean error {result.error:.4f} over {plural(result.judged, 'judged task')}"
     if math.isnan(result.error):
         error = f"no mean error: {result.reason}"
+    forgotten = measure_forgetting(ledger)
+    recalled = forgotten and (
+        f"\nafter the last task: mean accuracy {forgotten.final:.4f} over all tasks, backward"
+        f" transfer {forgotten.backward_transfer:+.4f}, forgetting {forgotten.forgetting:.4f}"
+    )
     return (
         f"{error}; FLOPs of all phases: {format_cost(result.full_total)}, of training:"
-        f" {format_cost(result.paper_total)}"
+        f" {format_cost(result.paper_total)}{recalled or ''}"
     )
 
 
@@ -118,7 +124,8 @@ def _lists() -> str:
         f" {', '.join(closed_form.FRONTIER_PRESETS)}\nStreams:"
         f" {', '.join(stream_names())}, {SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are on this machine; NAME+disjoint: without the images that an earlier task"
-        " has; or the path of a csv (docs/adding-a-task.md);\n "
+        " has; NAME+single_head: the classes of all tasks so far are one set; or the path of a"
+        " csv (docs/adding-a-task.md);\n "
         f" {specification.HELP}\nExecutors:"
         f" {'; '.join(named)}\n"
     )

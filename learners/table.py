@@ -148,6 +148,26 @@ TABLE: dict[str, NamedLearner] = {
         class_name="nevis_stream.learners.closed_form.config:FrontierConfig",
         builder="nevis_stream.learners.closed_form.frontier:Frontier",
     ),
+    **{
+        f"shared_{method}": NamedLearner(
+            meaning,
+            error,
+            flops,
+            {"method": method},
+            class_name="nevis_stream.learners.shared_network:SharedNetwork",
+            builder="",
+        )
+        for method, meaning, error, flops in (
+            (
+                "finetune",
+                "one network for all tasks, which goes on training on each",
+                0.4431,
+                6.714e11,
+            ),
+            ("replay", "the same, with images of earlier tasks in each step", 0.4187, 1.262e12),
+            ("ewc", "the same, with elastic weight consolidation", 0.5457, 7.076e11),
+        )
+    },
 }
 
 BUILDERS: Mapping[str, str] = {row.class_name: row.builder for row in TABLE.values() if row.builder}

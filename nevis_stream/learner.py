@@ -69,6 +69,11 @@ class Learner(Protocol):
         """Returns float32[n, classes]: probabilities of classes, or of each label."""
         ...
 
+    # An optional method, for the protocol all_seen:
+    # def predictor_for(self, task: TaskView, state: State, ctx: "Context") -> Predictor:
+    #     Returns the predictor of an earlier task, of which only facts are given, made of the state
+    #     after the last one.
+
 
 _BELONGS = {
     "init": "Return it from init as the state, {{{name!r}: …}}",

@@ -56,8 +56,15 @@ class Judged(NamedTuple):
     split: str
 
 
-PROTOCOLS = {"meta_test": Judged("test", "test"), "meta_train": Judged("train", "dev_test")}
-"""Source: NEVIS'22, Algorithm 1."""
+META_TRAIN, ALL_SEEN = "meta_train", "all_seen"
+PROTOCOLS = {
+    "meta_test": Judged("test", "test"),
+    META_TRAIN: Judged("train", "dev_test"),
+    ALL_SEEN: Judged("test", "test"),
+}
+"""Source of the first two: NEVIS'22, Algorithm 1. `all_seen` is `meta_test` with more predictions:
+after each task the earlier ones are predicted again, by the model as it is then.
+"""
 
 POPULATIONS = SAMPLES, SUPERPOPULATION = ("samples", "superpopulation")
 """What a mean is over: the samples that are there, or what they are drawn from."""

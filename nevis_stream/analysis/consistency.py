@@ -5,7 +5,7 @@ from typing import Any
 
 from nevis_stream.analysis.own_files import list_links
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.run_directory.records import PredictRecord, RecallRecord, TrainRecord
 from nevis_stream.storage.reading import read_bytes
 
 SCHEMA_NOTES = {
@@ -14,6 +14,7 @@ SCHEMA_NOTES = {
 _FACTS = {
     TrainRecord: ("order", "task_id", "meta_split"),
     PredictRecord: ("task_id", "split", "n"),
+    RecallRecord: ("task_id", "split", "n", "after"),
 }
 _NAMED = 3  # links that a note names
 

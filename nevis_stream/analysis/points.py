@@ -176,7 +176,8 @@ def sum_phase_flops(ledger: Ledger) -> dict[str, int | float]:
         return dict.fromkeys(PHASES, math.nan)
     totals: dict[str, int | float] = dict.fromkeys(PHASES, 0)
     totals |= dict.fromkeys(ledger.uncounted, math.nan)
-    for record in (ledger.header, *ledger.events):
+    charged = [e for e in ledger.events if isinstance(e, TrainRecord | PredictRecord)]
+    for record in (ledger.header, *charged):
         for phase, by_trial in record.flops.items():
             totals[phase] += sum(by_trial.values())
     return totals

@@ -4,7 +4,7 @@ checks of its class ids, which are from 0 without gaps.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,17 @@ class DataSet:
             total.update(np.ascontiguousarray(part.labels).tobytes())
             total.update("\n".join(part.ids).encode())
         return total.hexdigest()
+
+    def with_offset(self, first: int) -> "DataSet":
+        """Returns the samples with class ids from `first` on, behind classes without a sample; the
+        classes have no names.
+        """
+        parts = {
+            name: Samples(part.images, part.labels + np.int32(first), part.ids, part.names)
+            for name, part in self.parts.items()
+        }
+        classes = first + self.num_classes
+        return replace(self, num_classes=classes, parts=parts, class_names=())
 
     def with_classes(self, dataset_id: str, classes: Sequence[int]) -> "DataSet":
         """Returns the samples of some classes, numbered anew in the order given; sample ids stay.

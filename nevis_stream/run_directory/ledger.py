@@ -20,6 +20,7 @@ from nevis_stream.run_directory.records import (
     EndRecord,
     Header,
     PredictRecord,
+    RecallRecord,
     TrainRecord,
     check_events,
     check_outcomes,
@@ -95,9 +96,10 @@ class History:
         return [each for each in self.records if isinstance(each, record)]
 
     @property
-    def events(self) -> list[TrainRecord | PredictRecord]:
+    def events(self) -> list[TrainRecord | PredictRecord | RecallRecord]:
         """The records of events, in order."""
-        return [each for each in self.records if isinstance(each, TrainRecord | PredictRecord)]
+        kinds = TrainRecord | PredictRecord | RecallRecord
+        return [each for each in self.records if isinstance(each, kinds)]
 
     @property
     def uncounted(self) -> list[str]:
@@ -219,6 +221,24 @@ class Ledger(History):
         rows = [self._row(predicted) for predicted in self.of_kind(PredictRecord)]
         large = [name for name in _FLOPS if sum(row[name] for row in rows) >= 2**63]
         return pd.DataFrame(rows).astype(dict.fromkeys(large, object))
+
+    def accuracy_matrix(self) -> "pd.DataFrame":
+        """Returns a pandas DataFrame of a run under the protocol all_seen.
+
+        A row is the task that was trained on last, a column the task that was predicted: 1 - error
+        on its test split, NaN for tasks that had not been met, and where an error is undefined.
+
+        Source: Lopez-Paz and Ranzato (2017), section 2, R.
+        """
+        import pandas as pd
+
+        tasks = [record.task_id for record in self.of_kind(TrainRecord)]
+        matrix = pd.DataFrame(math.nan, index=tasks, columns=tasks)
+        for record in self.events:
+            if not isinstance(record, TrainRecord) and record.error is not None:
+                after = getattr(record, "after", record.task_id)
+                matrix.loc[after, record.task_id] = 1 - record.error
+        return matrix
 
     def _row(self, predicted: PredictRecord) -> dict[str, Any]:
         train = self.training_of(predicted)

@@ -60,7 +60,7 @@ def find_fault(probabilities: Any, n: int, kind: str, classes: int) -> str | Non
 
 
 def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) -> dict[str, Any]:
-    """Writes outcomes; returns metric, value, error (and reason) for the ledger."""
+    """Writes outcomes; returns their `score`."""
     metric = metrics.find_metric(kind)
     with io.BytesIO() as buffer:
         np.savez_compressed(
@@ -71,6 +71,12 @@ def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) ->
             confidence=metric.confidence(samples.labels, probabilities),
         )
         write_file(path, buffer.getvalue())
+    return score(samples, kind, probabilities)
+
+
+def score(samples: Samples, kind: str, probabilities: np.ndarray) -> dict[str, Any]:
+    """Returns metric, value, error (and reason) for the ledger."""
+    metric = metrics.find_metric(kind)
     value = float(metric.aggregate(samples.labels, probabilities))
     if math.isnan(value):
         reason = f"{metric.name} is undefined here"

@@ -116,9 +116,9 @@ class EventRecord(Record):
         return make_event_name(self.event, self.task_id)
 
     @property
-    def key(self) -> tuple[str, str | None]:
+    def key(self) -> tuple[str, str | None, str | None]:
         """Unique in a run; see `nevis_stream.streams.task.Event.key`."""
-        return self.task_id, getattr(self, "split", None)
+        return self.task_id, getattr(self, "split", None), getattr(self, "after", None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +198,24 @@ class PredictRecord(EventRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecallRecord(EventRecord):
+    """Under the protocol all_seen, an earlier task was predicted again, by the model as it was
+    `after` the task of train event `train_event`. Its FLOPs are no part of the cost of the run.
+    """
+
+    kind: ClassVar[str] = "recall"
+    after: str
+    train_event: int
+    split: Annotated[str, check_choice("split", SPLITS)]
+    n: int
+    metric: str
+    value: Value | None
+    error: Share | None
+    reason: str | None = None
+    flops: Flops
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndRecord(Record):
     """The last record of a complete run."""
 
@@ -206,7 +224,7 @@ class EndRecord(Record):
 
 
 RECORDS: dict[str, type[Record]] = {
-    record.kind: record for record in (Header, TrainRecord, PredictRecord, EndRecord)
+    record.kind: record for record in (Header, TrainRecord, PredictRecord, RecallRecord, EndRecord)
 }
 
 
@@ -259,7 +277,8 @@ def check_events(path: Path, records: Sequence[Record]) -> None:
             _check_costs(records[0], record)
         except ValueError as error:
             raise BadInput(f"{path}, line {place + 1}: {error}") from None
-    events = [each for each in records if isinstance(each, TrainRecord | PredictRecord)]
+    kinds = TrainRecord | PredictRecord | RecallRecord
+    events = [each for each in records if isinstance(each, kinds)]
     _check_tasks(path, events)
     if records and isinstance(records[-1], EndRecord):
         _check_counts(path, records[0], events)
@@ -349,9 +368,11 @@ def _check_place(place: int, record: Record, length: int) -> None:
         raise ValueError(f"event {record.event}, but event {place - 1} is expected here.")
 
 
-def _check_tasks(path: Path, events: Sequence[TrainRecord | PredictRecord]) -> None:
+def _check_tasks(
+    path: Path, events: "Sequence[TrainRecord | PredictRecord | RecallRecord]"
+) -> None:
     trained: set[str] = set()
-    predicted: set[tuple[str, str]] = set()
+    predicted: set[tuple[str, str | None, str | None]] = set()
     for record in events:
         task = record.task_id
         if isinstance(record, TrainRecord):
@@ -361,9 +382,9 @@ def _check_tasks(path: Path, events: Sequence[TrainRecord | PredictRecord]) -> N
         else:
             if task not in trained:
                 raise BadInput(f"{path}: task {task!r} is predicted but never trained.")
-            if (task, record.split) in predicted:
+            if record.key in predicted:
                 raise BadInput(f"{path}: {task!r}, {record.split} is predicted twice.")
-            predicted.add((task, record.split))
+            predicted.add(record.key)
 
 
 def _check_counts(path: Path, header: Record, events: Sequence[Record]) -> None:

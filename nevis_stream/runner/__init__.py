@@ -34,6 +34,7 @@ from nevis_stream.storage.tables import parse_csv
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import TerminalProgress
+from nevis_stream.vocabulary import ALL_SEEN
 
 __all__ = ["parse_last_kept", "run"]
 
@@ -70,7 +71,9 @@ def run(
       stream: a stream, or the name or csv of one.
       run_dir: directory of the run; created if missing.
       preset, values: of a learner that is given by its name, as of `make_learner`.
-      protocol: "meta_test" (test errors, judged on S_Ts) or "meta_train" (dev_test errors on S_Tr).
+      protocol: "meta_test" (test errors, judged on S_Ts), "meta_train" (dev_test errors on S_Tr),
+        or "all_seen" (as "meta_test"; after each task a learner that has `predictor_for` answers
+        for the earlier ones again).
       seed: root of every random number; from 0.
       config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its
         "learner" names the learner. None describes the learner's attributes.
@@ -103,7 +106,7 @@ def run(
         learner, config = named.learner, named.config
     elif preset is not None or values is not None:
         raise BadInput("preset and values are of a learner that is given by its name.")
-    _check_learner(learner)
+    _check_learner(learner, protocol)
     settings = config_file.describe(learner) if config is None else dict(config)
     if label is not None:
         settings["label"] = label
@@ -159,7 +162,7 @@ def run(
         return ledger
 
 
-def _check_learner(learner: Any) -> None:
+def _check_learner(learner: Any, protocol: str) -> None:
     if isinstance(learner, type):
         name = learner.__name__
         raise LearnerFault(f"learner {name} is a class; an instance is expected: {name}(…).")
@@ -168,6 +171,12 @@ def _check_learner(learner: Any) -> None:
         raise LearnerFault(
             f"learner {type(learner).__name__}: it has no {' and no '.join(missing)}; a learner has"
             " init, train and predict (docs/adding-a-learner.md)."
+        )
+    if protocol == ALL_SEEN and not hasattr(learner, "predictor_for"):
+        raise LearnerFault(
+            f"learner {type(learner).__name__}: it has no predictor_for, with which protocol"
+            f" {protocol!r} asks one model again for each earlier task (docs/forgetting.md). A"
+            " learner that keeps a predictor for each task forgets nothing."
         )
 
 

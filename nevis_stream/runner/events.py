@@ -8,8 +8,10 @@ from collections.abc import Collection
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
+from nevis_stream.datasets.images import to_images
 from nevis_stream.datasets.splits import format_overlaps
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
+from nevis_stream.learner import Context, Predictor
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment, outcomes, scalars
 from nevis_stream.run_directory.ledger import History
@@ -20,6 +22,7 @@ from nevis_stream.run_directory.records import (
     EventRecord,
     Header,
     PredictRecord,
+    RecallRecord,
     TrainRecord,
     TrialRecord,
     make_event_name,
@@ -27,9 +30,9 @@ from nevis_stream.run_directory.records import (
 )
 from nevis_stream.runner.training import TrainEvents, Work
 from nevis_stream.storage import checkpoint, write_file
-from nevis_stream.storage.checkpoint import Checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.streams.stream import Stream, replay
-from nevis_stream.streams.task import Event, Task
+from nevis_stream.streams.task import Event, LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import POOL, PROTOCOLS
 
 
@@ -87,7 +90,8 @@ class EventLoop:
             self.training.events[number] = event
             record: EventRecord = self.training.record(number)
         else:
-            record = predict(work, self.training, number, event, event.split)
+            answer = recall if event.after else predict
+            record = answer(work, self.training, number, event, event.split)
         work.ledger.append(record)
         work.scalars.show(work.ledger.records)
         work.workspace(record.name).remove()
@@ -186,10 +190,11 @@ def _refusal(event: Event, records: History, probes: Collection[str]) -> str:
     return "" if valid else f"protocol {protocol!r} predicts the {split} split"
 
 
-def describe_event(key: tuple[str, str | None]) -> str:
+def describe_event(key: tuple[str, str | None, str | None]) -> str:
     """Returns an event's key in words."""
-    task_id, split = key
-    return f"train on {task_id}" if split is None else f"predict {split} of {task_id}"
+    task_id, split, after = key
+    later = f" after {after}" if after else ""
+    return f"train on {task_id}" if split is None else f"predict {split} of {task_id}{later}"
 
 
 def show_results(ledger: History, progress: Progress) -> None:
@@ -254,6 +259,51 @@ def predict(
     )
 
 
+def recall(
+    work: Work, training: TrainEvents, number: int, event: Event, split: str
+) -> RecallRecord:
+    """Asks the model, as it is after the last task, for an earlier one; arguments as of `predict`.
+
+    What it gets of that task are facts and test images.
+    """
+    task, after = event.task, work.ledger.of_kind(TrainRecord)[-1]
+    samples = work.stream.splits_of(event)[split]
+    single_head = work.stream.single_head
+    classes = after.num_classes if single_head else task.num_classes
+    ctx = work.context(task.task_id, f"after {after.task_id}", phase="predict")
+    nothing = LabelledImages(to_images([]), samples.labels[:0])
+    facts = task.task_id, task.year, task.kind, task.domain, classes, nothing, nothing, single_head
+    state = training.load(after.event, "state")
+    predictor = work.call("predictor_for", task, TaskView(*facts), state, ctx)
+    if not isinstance(predictor, Predictor):
+        kind = type(predictor).__name__
+        raise work.fault(task, f"predictor_for must return a Predictor; it returned {kind}")
+    tree = checkpoint.to_host(predictor.tree, copy=True)
+    probabilities = _ask(work, task, tree, samples, classes, ctx)
+    return RecallRecord(
+        event=number,
+        train_event=after.event,
+        after=after.task_id,
+        order=task.order,
+        task_id=task.task_id,
+        split=split,
+        n=len(samples),
+        flops=ctx.meter.counts(),
+        **outcomes.score(samples, task.kind, probabilities),
+    )
+
+
+def _ask(
+    work: Work, task: Task, tree: Tree, samples: Samples, classes: int, ctx: Context
+) -> np.ndarray:
+    """Returns what a predictor answers to samples, checked: float32[n, classes]."""
+    answered = work.call("predict", task, tree, samples.images, ctx)
+    complaint = outcomes.find_fault(answered, len(samples), task.kind, classes)
+    if complaint:
+        raise work.fault(task, f"predict {complaint}")
+    return np.asarray(answered, np.float32)
+
+
 def _answer(
     work: Work,
     training: TrainEvents,
@@ -268,11 +318,7 @@ def _answer(
         task.task_id, "predict", f"trial {trial.trial}", phase="predict", trial=trial.trial
     )
     tree = training.load(trained.event, make_tree_name(trial.trial))
-    answered = work.call("predict", task, tree, samples.images, ctx)
-    complaint = outcomes.find_fault(answered, len(samples), task.kind, task.num_classes)
-    if complaint:
-        raise work.fault(task, f"predict {complaint}")
-    probabilities = np.asarray(answered, np.float32)
+    probabilities = _ask(work, task, tree, samples, task.num_classes, ctx)
     scores = outcomes.write(work.path / file, samples, task.kind, probabilities)
     record = AnswerRecord(
         trial=trial.trial,

@@ -107,7 +107,16 @@ class Work:
             name: LabelledImages(splits[name].images, np.array(splits[name].labels))
             for name in ("train", "dev")
         }
-        return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
+        return TaskView(
+            task.task_id,
+            task.year,
+            task.kind,
+            task.domain,
+            task.num_classes,
+            parts["train"],
+            parts["dev"],
+            self.stream.single_head,
+        )
 
     def fault(self, task: Task, problem: str) -> LearnerFault:
         """Returns an error of the learner that names it and the task."""

@@ -16,7 +16,8 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
         where the data set is not in the catalogue, path (relative to the csv), with kind, domain
         and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
         are left out, and the stream's digest is marked; with `+disjoint`, images of later tasks
-        that earlier tasks have. Or "adaptive:POOL,rule=…", a stream that
+        that earlier tasks have; with `+single_head`, the classes of all tasks so far are one set,
+        from which a task is answered. Or "adaptive:POOL,rule=…", a stream that
         answers back (docs/dynamic-benchmarks.md).
       trust: modules whose rules may be imported, if the name was read from a file; None if the user
         wrote it.

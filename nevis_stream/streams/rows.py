@@ -17,9 +17,9 @@ _FACTS = ("source", "kind", "domain", "num_classes")
 _OPTIONAL = ("path", *_FACTS, *(name for name in HELP if name not in _FACTS), "note")
 _NEAR = 0.85  # of `difflib`: a letter or two
 _RANGES = {"order": (-(10**9), 10**9), "year": YEARS, "num_classes": (2, MOST_CLASSES)}
-PARTIAL, DISJOINT = "+partial", "+disjoint"
-"""Suffixes of a stream's name: without the tasks whose data are missing; and without the images of
-later tasks that earlier tasks have."""
+PARTIAL, DISJOINT, SINGLE_HEAD = SUFFIXES = "+partial", "+disjoint", "+single_head"
+"""Suffixes of a stream's name: without the tasks whose data are missing; without the images of
+later tasks that earlier tasks have; and with one set of classes, those of all tasks so far."""
 
 
 def stream_names() -> tuple[str, ...]:
@@ -33,8 +33,8 @@ def strip_suffixes(name: str) -> str:
     >>> strip_suffixes("full+disjoint+partial")
     'full'
     """
-    base = name.removesuffix(PARTIAL).removesuffix(DISJOINT)
-    return base if base == name else strip_suffixes(base)
+    suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+    return strip_suffixes(name.removesuffix(suffix)) if suffix else name
 
 
 def has_suffix(name: str, suffix: str) -> bool:

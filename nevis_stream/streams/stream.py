@@ -4,7 +4,7 @@ import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,21 @@ from nevis_stream.storage.tables import check_marker, check_name, format_csv, qu
 from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,
+    SINGLE_HEAD,
     has_suffix,
     is_stream,
     read_fixed_rows,
     strip_suffixes,
 )
 from nevis_stream.streams.task import Event, Task
-from nevis_stream.vocabulary import PROTOCOLS, SPLITS, TASK_MARKERS, YEARS
+from nevis_stream.vocabulary import (
+    ALL_SEEN,
+    META_TRAIN,
+    PROTOCOLS,
+    SPLITS,
+    TASK_MARKERS,
+    YEARS,
+)
 
 _SHOWN = 8  # missing data sets in an error message
 
@@ -79,6 +87,7 @@ class Stream:
         machine.
       disjoint: whether images that an earlier task has are left out (`datasets.disjoint`).
       schedule: says which event of a run follows, and may draw the tasks' training sets.
+      single_head: whether the tasks' classes are one set (`TaskView`).
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that fall.
@@ -94,8 +103,11 @@ class Stream:
         partial: bool = False,
         disjoint: bool = False,
         schedule: Schedule | None = None,
+        single_head: bool = False,
     ):
         self.name, self.schedule = name, schedule or Schedule()
+        self.single_head = single_head
+        self._events = functools.cache(self._list_events)
         self._partial, self._disjoint = partial, disjoint
         self.tasks = tuple(tasks)
         self._load = functools.cache(load)
@@ -229,6 +241,7 @@ class Stream:
             partial=self._partial,
             disjoint=self._disjoint,
             schedule=schedule,
+            single_head=self.single_head,
         )
 
     def dataset(self, task: Task) -> DataSet:
@@ -277,6 +290,11 @@ class Stream:
         """
         if protocol not in PROTOCOLS:
             raise BadInput(unknown("protocol", protocol, PROTOCOLS))
+        if protocol == ALL_SEEN and self.schedule.rule:
+            raise BadInput(
+                f"stream {self.name!r}: protocol {protocol!r} needs a fixed order of tasks, and"
+                f" here results decide on the next one ({self.schedule.rule})."
+            )
         if protocol not in self.schedule.protocols:
             valid = ", ".join(map(repr, self.schedule.protocols))
             raise BadInput(
@@ -295,7 +313,8 @@ class Stream:
 
         Args:
           protocol: "meta_test": the test split of every task is predicted; "meta_train": only the
-            tasks of S_Tr are used, and their dev_test split is predicted.
+            tasks of S_Tr are used, and their dev_test split is predicted; "all_seen": as
+            "meta_test", and after each task the earlier ones are predicted again.
 
         Raises:
           BadInput: as `check`; or the events depend on results.
@@ -308,13 +327,20 @@ class Stream:
                 f"stream {self.name!r}: its events depend on the results of a run ({rule}), so they"
                 " are not known beforehand; start the run without --dry_run."
             )
+        return self._events(protocol)
+
+    def _list_events(self, protocol: str) -> tuple[Event, ...]:
         split = PROTOCOLS[protocol].split
-        return tuple(
-            event
-            for task in self.tasks
-            if protocol == "meta_test" or task.meta_split == "train"
-            for event in (Event(task), Event(task, split))
-        )
+        events: list[Event] = []
+        met: list[Task] = []
+        for task in self.tasks:
+            if protocol == META_TRAIN and task.meta_split != "train":
+                continue
+            events += Event(task), Event(task, split)
+            if protocol == ALL_SEEN:
+                events += [Event(earlier, split, after=task.task_id) for earlier in met]
+            met.append(task)
+        return tuple(events)
 
     def length(self, protocol: str) -> tuple[int | None, int | None]:
         """Returns how many tasks and how many events a run has; None if that depends on results."""
@@ -454,15 +480,48 @@ def build_stream(
         return sources.load(dataset_id, row["source"], Choices.of_row(row))
 
     base, disjoint = strip_suffixes(name_or_csv), has_suffix(name_or_csv, DISJOINT)
+    single_head = has_suffix(name_or_csv, SINGLE_HEAD)
     name = Path(base).stem if base.endswith(".csv") else base
+    tasks = [_task(row, load) for row in rows if row["dataset_id"] in present]
+    offsets: dict[str, int] = {}
+    if single_head:
+        tasks, offsets = _share_head(name_or_csv, tasks)
+
+    def load_numbered(dataset_id: str) -> DataSet:
+        dataset = load(dataset_id)
+        return dataset.with_offset(offsets[dataset_id]) if single_head else dataset
+
     return Stream(
-        name + DISJOINT * disjoint,
-        [_task(row, load) for row in rows if row["dataset_id"] in present],
-        load,
+        name + DISJOINT * disjoint + SINGLE_HEAD * single_head,
+        tasks,
+        load_numbered,
         chronological=chronological,
         partial=bool(missing),
         disjoint=disjoint,
+        single_head=single_head,
     )
+
+
+def _share_head(name: str, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, int]]:
+    """Returns tasks whose classes are those of all tasks so far, and by data set how many come
+    before its own; a repeat has the classes of its first task.
+
+    Raises:
+      BadInput: a task is multi-label.
+    """
+    offsets: dict[str, int] = {}
+    shared, classes = [], 0
+    for task in tasks:
+        if task.kind != SINGLE_LABEL:
+            raise BadInput(
+                f"stream {name!r}: task {task.task_id!r} is {task.kind}; with {SINGLE_HEAD} all"
+                " tasks are single_label, since each image is of one class of one set."
+            )
+        if task.dataset_id not in offsets:
+            offsets[task.dataset_id] = classes
+            classes += task.num_classes
+        shared.append(replace(task, num_classes=classes))
+    return shared, offsets
 
 
 def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:

@@ -85,11 +85,14 @@ class Event:
       task: the task.
       split: the split to predict; None to train.
       draw: what was drawn for the task; None: it has the splits of its data set.
+      after: the task that was trained on last, where this one is an earlier one that is predicted
+        again.
     """
 
     task: Task
     split: str | None = None
     draw: Draw | None = field(default=None, compare=False, repr=False)
+    after: str | None = None
 
     @property
     def kind(self) -> str:
@@ -98,9 +101,9 @@ class Event:
         return train if self.split is None else predict
 
     @property
-    def key(self) -> tuple[str, str | None]:
-        """The task's id and the split, which are unique in a run; as a record's `key`."""
-        return self.task.task_id, self.split
+    def key(self) -> tuple[str, str | None, str | None]:
+        """The task's id, the split and `after`, which are unique in a run; as a record's `key`."""
+        return self.task.task_id, self.split, self.after
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,11 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class TaskView:
-    """What a learner may know about the current task: its train and dev splits and these facts."""
+    """What a learner may know about the current task: its train and dev splits and these facts.
+
+    `single_head` says that the classes of all tasks so far are one set: labels begin after those of
+    the tasks before, and `num_classes` counts all of them.
+    """
 
     task_id: str
     year: int
@@ -125,6 +132,7 @@ class TaskView:
     num_classes: int
     train: LabelledImages
     dev: LabelledImages
+    single_head: bool = False
 
     def __getattr__(self, name: str) -> NoReturn:
         known = ", ".join(self.__dataclass_fields__)

@@ -38,6 +38,8 @@ def build(tmp_path_factory):
         if name == "bhpo":
             config.search.trials = 4
             config.other_network.update(name="mlp", hidden=(4,))
+        if name.startswith("shared_"):
+            config.update(steps=100, width=8, resolution=8)
         if name.startswith("pt_"):
             config.pretrained.path = str(file)
         return run_config.resolve(config).build()
