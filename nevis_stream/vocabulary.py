@@ -66,5 +66,7 @@ PROTOCOLS = {
 after each task the earlier ones are predicted again, by the model as it is then.
 """
 
+ASSUMPTIONS = ("like_known",)
+"""What may be assumed of new models."""
 POPULATIONS = SAMPLES, SUPERPOPULATION = ("samples", "superpopulation")
 """What a mean is over: the samples that are there, or what they are drawn from."""

@@ -37,10 +37,6 @@ from nevis_stream.launch.evaluate_commands.flags import (
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.board import convert_budget
 from nevis_stream.queries.oracle import (
-    ANY_MODEL,
-    LIKE_KNOWN,
-    NOT_STATED,
-    SAMPLES,
     Oracle,
     Query,
     Responses,
@@ -125,6 +121,8 @@ def _check(values: FlagValues) -> None:
         parse_count_or_price(values.budget)
     else:
         parse_sample_count(values.budget)
+    if "assume" in values:
+        values.method = methods.apply_assumption(values.method, values.assume)
     if values.method is not None:
         methods.get_within_budget(values.method)
     entry.use_compilation_cache()
@@ -457,25 +455,20 @@ def _print_addition(
     name = f"{addition.kind} {addition.name}" + (f" on {addition.dataset}" * bool(addition.dataset))
     print(f"{name}: {addition.asked:,} of {total:,} cells observed{earlier}{others}")
     if addition.accuracy is not None:
-        interval = f"no interval: {addition.reason}"
+        estimate = addition.estimate.scaled_to(part)
+        interval = f"no interval: {estimate.reason}"
         if addition.low is not None:
-            low, high = map(part.unscale, (addition.low, addition.high))
-            interval = f"95%: {low:.4f} to {high:.4f}, for {addition.holds_for or NOT_STATED}"
+            low, high, holds_for = estimate.low, estimate.high, estimate.holds_for
+            interval = f"95%: {low:.4f} to {high:.4f}, for {holds_for}"
         known = f"{models:,} known model{'s'[: models != 1]}"
         samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
         basis = f"estimated by {addition.method} from {samples} and {known}"
         if complete:
             basis = "the mean of all samples"
-        print(f"  {measure} {part.unscale(addition.accuracy):.4f} ({interval}), {basis}")
-        print(f"  it is of the mean over {addition.population or SAMPLES}")
-    if addition.note:
-        print(f"  {addition.note}")
-    if addition.other is not None:
-        ends = [addition.other_low, addition.other_high]
-        low, high = (f"{np.nan if end is None else part.unscale(end):.4f}" for end in ends)
-        interval = "" if addition.other_low is None else f" (95%: {low} to {high})"
-        like = ANY_MODEL if addition.holds_for == LIKE_KNOWN else LIKE_KNOWN
-        print(f"  the estimate for {like} differs: {part.unscale(addition.other):.4f}{interval}")
+        print(f"  {measure} {estimate.value:.4f} ({interval}), {basis}")
+        print(f"  it is of the mean over {estimate.mean_over}")
+        for text in filter(None, (estimate.note, estimate.other_text)):
+            print(f"  {text}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"

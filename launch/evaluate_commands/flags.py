@@ -18,7 +18,7 @@ from nevis_stream.evaluation_cache.values import NONE, ValueRange
 from nevis_stream.launch import command_line
 from nevis_stream.launch.command_line import Subcommand
 from nevis_stream.queries.prices import parse_budget
-from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS
+from nevis_stream.vocabulary import ASSUMPTIONS, HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS
 
 
 class _Parser(flags.ArgumentParser):
@@ -356,8 +356,15 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     )
     flag("add-samples", text, "method", "recommended", meaning)
     meaning = "How samples are chosen and the other values predicted."
-    meaning += " Default: what cross-validation on the known models finds best for this budget."
+    meaning += " Default: informed_mean."
     flag("add-model fit start", text, "method", None, meaning)
+    meaning = (
+        "What is assumed of new models. With like_known the estimate is the known models' own, with"
+        " an interval for models like them; without it, intervals hold for any model."
+    )
+    for command in ("add-model", "fit", "start"):
+        define = flags.DEFINE_enum
+        define("assume", None, list(ASSUMPTIONS), meaning, flag_values=values_of[command])
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
     flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 

@@ -55,6 +55,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             count,
             models=values.model,
             method=values.method,
+            assume=values.assume,
             seed=values.seed,
             until=values.until,
             until_better_than=values.until_better_than,
@@ -70,8 +71,8 @@ def start(words: Sequence[str], values: FlagValues) -> None:
         print(f"  method {settings.method}: {settings.reason}")
     if methods.get(settings.method).policy.adaptive:
         print(
-            "  the method chooses samples in rounds, often about ten: the next when the last ones"
-            " are told; to ask all at once: --method=stratified_mean"
+            "  the method chooses samples in rounds: the next when the last ones are told; to ask"
+            " all at once: --method=stratified_mean"
         )
     _print_next(session, values.out)
 
@@ -179,6 +180,8 @@ def show_status(session: Session, **of: Any) -> None:
     for each in rows:
         if not np.isnan(each.estimate.low):
             print(f"{each.model}: the interval holds for {each.estimate.holds_for}")
+        if each.estimate.other_text:
+            print(f"{each.model}: {each.estimate.other_text}")
     print(f"method {session.settings.method}; {session.rule}")
     for line in session.corrections():
         print(line)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import (
     ClustersGiven,
     Population,
@@ -56,6 +57,7 @@ def evaluate(
     budget: int | str,
     method: str | None = None,
     *,
+    assume: str | None = None,
     seed: int = 0,
     prices: PricesGiven = None,
     population: str = "samples",
@@ -77,8 +79,9 @@ def evaluate(
         that `tell` reads.
       budget: number of samples to ask; or an amount in a unit of price, "20000 tokens", "2.5
         dollars", "600 seconds", which is not exceeded.
-      method: name of a method; None: the one with the smallest cross-validation errors on the known
-        models.
+      method: name of a method; None: `informed_mean`.
+      assume: "like_known": new models are taken to be like the known ones. The estimate is then the
+        model's own mean with a cross-validated interval, and `other` holds for any model.
       seed: of the method's random choices.
       prices: of the samples, in that unit: by id, in their order, or a file (see `read_prices`);
         None: those of the board's file.
@@ -101,6 +104,7 @@ def evaluate(
     facts = board.facts
     low, high = facts.ends
     check_common_mean(facts, "use `evaluate_metrics`.")
+    method = methods.apply_assumption(method, assume)
     asked = convert_budget(board, budget, prices)
     function = UserFunction(read_if_file(model, board, NEW_MODEL), board.samples)
 
@@ -123,6 +127,7 @@ def evaluate_metrics(
     budget: int,
     method: str | None = None,
     *,
+    assume: str | None = None,
     seed: int = 0,
     population: str = "samples",
     clusters: ClustersGiven = None,
@@ -182,6 +187,7 @@ def evaluate_metrics(
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board, population, clusters)
+    method = methods.apply_assumption(method, assume)
     found = _evaluate_one(board, oracle, budget, method, seed, drawn_from, progress)
     by_metric = {each.part.name: each.estimate.scaled_to(each.part) for each in found}
     return {part.name: by_metric[part.name] for part in facts.parts}

@@ -37,6 +37,7 @@ from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.extensions import Offers
 from nevis_stream.queries.matrix import Matrix
+from nevis_stream.vocabulary import ASSUMPTIONS
 
 _OWN_POLICIES: Mapping[str, Policy] = {
     "datasets": Datasets(),
@@ -92,6 +93,7 @@ _OWN_POLICIES: Mapping[str, Policy] = {
 _OWN_PREDICTORS: Mapping[str, ScorePredictor] = {
     "combination": Combination(),
     "factor_model": FactorPredictor(),
+    "factor_model_like_known": FactorPredictor(like_known=True),
     "irt_1pl": ItemResponse("one-parameter item response model", common=True),
     "irt_2pl": ItemResponse("two-parameter item response model"),
     "irt_gaussian": ResponseAndGaussian(),
@@ -138,6 +140,11 @@ _OWN_PAIRS = {
         "informed_strata+factor_model",
         "for any new model: draws where they tell most, a factor model's mean near the unbiased"
         " one",
+    ),
+    "informed_mean_like_known": Pair(
+        "informed_strata+factor_model_like_known",
+        "`informed_mean` under an assumption: the factor model's own mean, for models like the"
+        " known ones",
     ),
     "model_assisted": Pair(
         "staged_strata+model_assisted",
@@ -280,6 +287,28 @@ DEFAULT = "informed_mean"
 """The method that is taken if none is named: its estimates hold for any model."""
 FORMER = {"default": f"the default is one method now, {DEFAULT}"}
 """What stands for a name that is no longer."""
+
+
+def apply_assumption(method: str | None, assume: str | None) -> str | None:
+    """Returns the name of the method that estimates under what is assumed of new models.
+
+    Args:
+      method: the name that was given; None: the default.
+      assume: one of `ASSUMPTIONS`; None: nothing is assumed.
+
+    Raises:
+      BadInput: there is no such assumption, or the method is not the default.
+    """
+    if assume is None:
+        return method
+    if assume not in ASSUMPTIONS:
+        raise BadInput(unknown("assumption", assume, ASSUMPTIONS))
+    if method not in (None, DEFAULT):
+        raise BadInput(
+            f"assume {assume!r} goes with the method {DEFAULT} alone, not with {method!r}, which"
+            " has its own assumptions. Leave one of them out."
+        )
+    return f"{DEFAULT}_{assume}"
 
 
 DEFAULT_WITH_PRICES = "model_assisted"

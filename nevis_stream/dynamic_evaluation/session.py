@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import session_loop, session_view
+from nevis_stream.dynamic_evaluation import methods, session_loop, session_view
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import NEW_MODEL, check_answers
 from nevis_stream.dynamic_evaluation.fits import FOLDER
@@ -117,6 +117,7 @@ class Session:
         *,
         models: Sequence[str] = (NEW_MODEL,),
         method: str | None = None,
+        assume: str | None = None,
         seed: int = 0,
         until: float | None = None,
         until_better_than: str | None = None,
@@ -126,7 +127,7 @@ class Session:
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same arguments.
 
-        The method is chosen and fitted to the known models now, and the board's values are copied:
+        The method is fitted to the known models now, and the board's values are copied:
         what happens to the board later does not matter.
 
         Args:
@@ -135,7 +136,8 @@ class Session:
           budget: number of samples asked of each new model; with an `until` it can be left out and
             is all. Or an amount in a unit of price, "20000 tokens", which is not exceeded.
           models: names of the new models, which the board does not have; evaluated each by itself.
-          method: its name; None: the one that is chosen for the known models and this budget.
+          method: its name; None: `informed_mean`.
+          assume: what is assumed of the new models, as of `evaluate`.
           seed: of all random numbers.
           until: the session ends for a model when its interval is at most that wide. The interval
             holds however often one looks; it needs a method that draws samples one by one with
@@ -153,6 +155,7 @@ class Session:
         board = check_board(board)
         asked = None if budget is None else convert_budget(board, budget, prices)
         rule = Rule(asked, until, until_better_than, until_decided)
+        method = methods.apply_assumption(method, assume)
         fitted = begin(Path(directory), board, rule, models, method, seed, progress)
         session = cls(directory)
         if fitted is not None:

@@ -47,6 +47,7 @@ from nevis_stream.seeds import LEAST, check_seed
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import locate, make_relative, read_json
 from nevis_stream.storage.record import as_lines
+from nevis_stream.vocabulary import ASSUMPTIONS
 
 SOURCE = "source.json"
 
@@ -182,7 +183,8 @@ def begin(
         begun = log.read_settings(EvaluationSettings.parse, "")
         settings |= {"assisted": begun.assisted}
         shared = shared and begun.answers is not None
-        if method in (None, begun.method):
+        assumed = begun.method.removeprefix(f"{methods.DEFAULT}_") in ASSUMPTIONS
+        if method == begun.method or (method is None and not assumed):
             chosen = {"method": begun.method, "reason": begun.reason}
     else:
         check_names(board.ids, board.describe_samples())

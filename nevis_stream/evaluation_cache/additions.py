@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.evaluation_cache import records
 from nevis_stream.evaluation_cache.index import INDEX, Index
-from nevis_stream.queries.oracle import HOLDS_FOR, SAMPLES, Estimate
+from nevis_stream.queries.oracle import HOLDS_FOR, NOT_STATED, SAMPLES, Estimate
 from nevis_stream.queries.prices import UNITS, Spending
 from nevis_stream.queries.samples import Part
 from nevis_stream.storage import write_file
@@ -164,6 +164,25 @@ class Addition(Record):
             **({} if spending is None else _describe_spending(spending)),
             population=None if estimate.mean_over == SAMPLES else estimate.mean_over,
             **model.costs,
+        )
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate of a model's mean, from 0 to 1."""
+        means = (self.accuracy, self.low, self.high, self.other, self.other_low, self.other_high)
+        value, low, high, *other = (math.nan if mean is None else mean for mean in means)
+        return Estimate(
+            value,
+            low,
+            high,
+            self.reason or "",
+            self.asked,
+            failed=self.failed or 0,
+            holds_for=self.holds_for or NOT_STATED,
+            note=self.note or "",
+            other=None if self.other is None else (other[0], other[1], other[2]),
+            spending=self.spending,
+            mean_over=self.population or SAMPLES,
         )
 
     @property

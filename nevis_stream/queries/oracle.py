@@ -364,6 +364,16 @@ class Estimate:
             other = first, second, third
         return dataclasses.replace(self, value=value, low=low, high=high, other=other)
 
+    @property
+    def other_text(self) -> str:
+        """The estimate that holds for others, in words; "" if it does not differ."""
+        if self.other is None:
+            return ""
+        value, low, high = self.other
+        interval = "" if math.isnan(low) else f" (95%: {low:.4f} to {high:.4f})"
+        others = ANY_MODEL if self.holds_for == LIKE_KNOWN else LIKE_KNOWN
+        return f"the estimate for {others} is {value:.4f}{interval}"
+
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
 
@@ -378,7 +388,9 @@ class Estimate:
         failed = f", {self.failed:,} more gave no answer" if self.failed else ""
         spending = "" if self.spending is None else f"; {self.spending}"
         over = f"mean over {self.mean_over}; " if self.mean_over else ""
-        return f"{self.value:.4f} ({over}{interval}; {self.observed:,} asked{failed}{spending})"
+        other = f"; {self.other_text}" * (self.other is not None)
+        asked = f"{self.observed:,} asked{failed}{spending}"
+        return f"{self.value:.4f} ({over}{interval}; {asked}){other}"
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook."""

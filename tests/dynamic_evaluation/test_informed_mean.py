@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import factor_model, methods
 from nevis_stream.dynamic_evaluation.policies.informed_strata import plan_rounds
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import ArrayMatrix
-from nevis_stream.queries.oracle import ANY_MODEL, MatrixOracle
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 
 METHOD, KEY = "informed_mean", jax.random.key(0)
@@ -182,3 +183,53 @@ def test_information_is_the_fall_of_the_variance(values):
 def test_the_predictor_needs_its_draws():
     with pytest.raises(BadInput, match="informed_strata"):
         methods.get("uniform+factor_model")
+
+
+def test_what_is_assumed_is_an_estimate_beside_the_one_for_any_model(evaluator, values):
+    any_model = evaluator.evaluate(MatrixOracle(values[18:]), 6, 40, KEY)
+    assumed = methods.get(f"{METHOD}_like_known").fit(ArrayMatrix(values[:18]), None, KEY)
+    found = assumed.evaluate(MatrixOracle(values[18:]), 6, 40, KEY)
+    assert (found.answers.samples == any_model.answers.samples).all()  # the same draws
+    whole = assumed.method.predictor.make_posterior(assumed.tree["predictor"], assumed.known, None)
+    for number, (with_it, without) in enumerate(zip(found, any_model, strict=True)):
+        assert with_it.holds_for == LIKE_KNOWN
+        assert with_it.value == pytest.approx(whole.infer(found.answers, number).mean)
+        assert with_it.other == pytest.approx((without.value, without.low, without.high))
+        assert with_it.low < with_it.value < with_it.high
+        assert "the estimate for any model is" in str(with_it)
+
+
+def test_assumed_intervals_cover_models_like_the_known_ones():
+    covered, shorter = [], []
+    for seed in range(6):  # a world in which the factor model is right
+        values = make_values(44, 300, seed)
+        fitted = methods.get(f"{METHOD}_like_known").fit(ArrayMatrix(values[:32]), None, KEY)
+        for each, truth in zip(
+            fitted.evaluate(MatrixOracle(values[32:]), 12, 40, KEY),
+            values[32:].mean(axis=1),
+            strict=True,
+        ):
+            covered.append(each.low <= truth <= each.high)
+            shorter.append((each.high - each.low) / (each.other[2] - each.other[1]))
+    assert np.mean(covered) >= 0.9
+    assert np.mean(shorter) < 1
+
+
+def test_an_assumption_goes_with_the_default():
+    assert methods.apply_assumption("random_mean", None) == "random_mean"
+    assert methods.apply_assumption(None, "like_known") == "informed_mean_like_known"
+    with pytest.raises(BadInput, match="alone, not with 'random_mean'"):
+        methods.apply_assumption("random_mean", "like_known")
+    with pytest.raises(BadInput, match="Valid: like_known"):
+        methods.apply_assumption(None, "unlike")
+
+
+def test_every_door_takes_the_assumption(values, tmp_path):
+    board, answers = de.read_board(values[:18]), values[20, :].astype(float)
+    evaluated = de.evaluate(board, answers, 40, assume="like_known")
+    session = de.Session.start(tmp_path / "s", board, 40, assume="like_known")
+    estimate = session.run(lambda ids: answers[np.array(ids, int)])
+    assert evaluated.holds_for == estimate.holds_for == LIKE_KNOWN
+    assert (estimate.value, estimate.other) == (evaluated.value, evaluated.other)
+    with pytest.raises(BadInput, match="another session"):
+        de.Session.start(tmp_path / "s", board, 40)

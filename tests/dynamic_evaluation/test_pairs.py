@@ -24,13 +24,13 @@ FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make tes
 TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
 POLICIES, PREDICTORS = map(methods.list_usable, (methods.POLICIES, methods.PREDICTORS))
 OTHER_DRAWS = {"staged_strata": "model_assisted", "informed_strata": "factor_model"}
-GUARDED = [name for name in PREDICTORS if name.startswith("guarded_")]
+OWN_DRAWS = [name for name in PREDICTORS if "guarded_" in name or "_like_known" in name]
 SEEING = [name for name, policy in POLICIES.items() if policy.needs]
 DRAWING = {policy for policy in SEEING if policy in OTHER_DRAWS or policy.startswith("guard_")}
 PAIRS = sorted(
     {f"{policy}+{predictor}" for policy in set(POLICIES) - set(SEEING) for predictor in QUICK}
     | {f"{policy}+irt_2pl" for policy in set(SEEING) - DRAWING}
-    | {f"strata+{name}" for name in set(PREDICTORS) - {*OTHER_DRAWS.values(), *GUARDED}}
+    | {f"strata+{name}" for name in set(PREDICTORS) - {*OTHER_DRAWS.values(), *OWN_DRAWS}}
     | {f"{policy}+{predictor}" for policy, predictor in OTHER_DRAWS.items()}
 )
 

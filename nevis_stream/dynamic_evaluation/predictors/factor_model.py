@@ -16,7 +16,7 @@ from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import rounds
 from nevis_stream.queries.matrix import Matrix
-from nevis_stream.queries.oracle import ANY_MODEL, Responses
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -24,19 +24,33 @@ from nevis_stream.storage.checkpoint import Tree
 class FactorPredictor(ScorePredictor):
     """A logistic factor model predicts the cells; the mean is that of the model, clipped to the
     exactly unbiased one of the draws (see `estimation.rounds`), whose interval it has.
+
+    Args:
+      like_known: whether new models are assumed to be like the known ones. The mean is then the
+        factor model's, with a cross-validated interval; the other one stands beside it.
+      cut_by: what the samples were drawn by, if it was another metric of them.
     """
 
-    about = (
-        "logistic factor model; the mean is clipped to the unbiased one of the draws, whose"
-        " interval holds for any model"
-    )
     takes_scores = needs_bounds = True
     out_of_core = True
     gives = frozenset({"factors"})
     holds_for = ANY_MODEL
 
-    def __init__(self, cut_by: "tuple[FactorPosterior, Responses] | None" = None) -> None:
-        self._cut_by = cut_by
+    def __init__(
+        self,
+        like_known: bool = False,
+        cut_by: "tuple[FactorPosterior, Responses] | None" = None,
+    ) -> None:
+        self._like_known, self._cut_by = like_known, cut_by
+        self.needs_several = like_known
+        if like_known:
+            self.holds_for = LIKE_KNOWN
+            self.about = "logistic factor model; its own mean, with a cross-validated interval"
+        else:
+            self.about = (
+                "logistic factor model; the mean is clipped to the unbiased one of the draws, whose"
+                " interval holds for any model"
+            )
 
     def adapt_to_metric(
         self, posterior: ResponsePosterior, answers: Responses
@@ -45,10 +59,10 @@ class FactorPredictor(ScorePredictor):
         was drawn depends on the values of neither.
         """
         assert isinstance(posterior, FactorPosterior)
-        return FactorPredictor((posterior, answers))
+        return FactorPredictor(self._like_known, (posterior, answers))
 
     def is_calibrated(self, policy: Policy) -> bool:
-        """Returns True: the intervals are those of the draws.
+        """Returns whether the intervals are those of the draws, for any model.
 
         Raises:
           BadInput: the policy does not draw in rounds.
@@ -58,7 +72,7 @@ class FactorPredictor(ScorePredictor):
                 "factor_model needs draws in rounds with known probabilities: policy"
                 " informed_strata."
             )
-        return True
+        return not self._like_known
 
     def fit(self, known: Matrix, key: Key, ctx: Compute) -> Tree:
         """Fits the factor model to the known models."""
@@ -90,9 +104,11 @@ class FactorPredictor(ScorePredictor):
         ends = [0, *(each for each in plan_rounds(budget_fit["budget"]) if each <= asked)]
         ctx.charge(models * len(ends) * posterior.count_flops(asked))
         values, found = np.empty((models, posterior.n)), np.empty((models, 3))
+        means, deviations = np.empty((2, models))
         for model in range(models):
             whole = posterior.infer(answers, model)
             values[model] = whole.expected
+            means[model], deviations[model] = whole.mean, whole.deviation
             if len(ends) == 1:  # asked step by step, and the first round has just begun
                 found[model] = whole.mean, np.nan, np.nan
                 continue
@@ -106,6 +122,8 @@ class FactorPredictor(ScorePredictor):
             mean = posterior.infer(until, model).mean if ends[-1] < asked else whole.mean
             result = rounds.estimate(each, mean, truth, posterior.weights)
             found[model] = result.value, result.low, result.high
+        if self._like_known:
+            return Prediction(values, means, deviation=deviations, others=found.T)
         mean, low, high = found.T
         return Prediction(values, mean, None if len(ends) == 1 else (low, high))
 
