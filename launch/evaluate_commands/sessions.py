@@ -20,6 +20,7 @@ from nevis_stream.dynamic_evaluation.comparison import (
 )
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_view import find_likely_failures
+from nevis_stream.dynamic_evaluation.stopping import expect_answers
 from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.boards import read_board
@@ -67,6 +68,10 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     print(f"session of {', '.join(settings.models)}: method {settings.method}; {session.rule}")
     if settings.unit is not None:
         print(f"  expected, by a known model: {session.fitted.rehearse()}")
+    if session.stopping.growing:
+        counts = expect_answers(session.fitted, settings.until)
+        few, median, many = (counts[int(q * (len(counts) - 1))] for q in (0.1, 0.5, 0.9))
+        print(f"  expected: about {median:,} answers ({few:,} to {many:,} of 8 in 10 known models)")
     if settings.reason:
         print(f"  method {settings.method}: {settings.reason}")
     if methods.get(settings.method).policy.adaptive:

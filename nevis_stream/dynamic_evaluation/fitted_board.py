@@ -69,6 +69,7 @@ class FittedBoard:
         self.known = read_known(board.matrix, self._part.columns, prices=prices)
         self.means, self.names = self.known.means(), list(self.known.models)
         used = methods.get_within_budget(method).choose_for_known(self.known)
+        self._growing = methods.is_growing(method)
         readable = read_for_method(used, self.known, 1)
         stored = find_fit(open_fits(board, kept), used, self.known, seed)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
@@ -146,7 +147,7 @@ class FittedBoard:
                 values[None],
                 self._budget,
             )
-        elif final and query.samples.shape[1] < self._budget:
+        elif final and query.samples.shape[1] < self._budget and not self._growing:
             estimates = self._estimate_from_fewer(answers)
         else:
             estimates = self._evaluator.predict(answers, self._budget)

@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 from nevis_stream import extensions
 from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.policies import sequential
-from nevis_stream.dynamic_evaluation.policies.informed_strata import InformedStrata
+from nevis_stream.dynamic_evaluation.policies.informed_strata import (
+    InformedStrata,
+    plan_growing_rounds,
+)
 from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
 from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
 from nevis_stream.dynamic_evaluation.policy import (
@@ -55,6 +58,7 @@ _OWN_POLICIES: Mapping[str, Policy] = {
         "one after the other, drawn from the five samples with the most Fisher information",
         candidates=5,
     ),
+    "growing_strata": InformedStrata(plan_growing_rounds, "rounds that grow by a third"),
     "informed_strata": InformedStrata(),
     "information": Adaptive(
         "information",
@@ -140,6 +144,11 @@ _OWN_PAIRS = {
         "informed_strata+factor_model",
         "for any new model: draws where they tell most, a factor model's mean near the unbiased"
         " one",
+    ),
+    "informed_mean_growing": Pair(
+        "growing_strata+factor_model",
+        "`informed_mean` in rounds that grow by a third, for sessions that end when the interval is"
+        " short",
     ),
     "informed_mean_like_known": Pair(
         "informed_strata+factor_model_like_known",
@@ -314,6 +323,15 @@ def apply_assumption(method: str | None, assume: str | None) -> str | None:
 DEFAULT_WITH_PRICES = "model_assisted"
 """The method that is taken if none is named where samples differ in price: its estimates hold for
 any model."""
+
+
+def is_growing(method: str) -> bool:
+    """Returns whether a method draws in rounds that grow, so that a session can end after each by
+    the width of the interval of that number of answers. When it ends hardly depends on the error of
+    the estimate (Chow and Robbins 1965).
+    """
+    policy = get(method).policy
+    return isinstance(policy, InformedStrata) and policy.plan_rounds is plan_growing_rounds
 
 
 def check_several_metrics(method: Method) -> None:

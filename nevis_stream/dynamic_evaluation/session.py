@@ -25,6 +25,7 @@ from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import NEW_MODEL, check_answers
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, digest_board
+from nevis_stream.dynamic_evaluation.policies.informed_strata import plan_growing_rounds
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
@@ -139,9 +140,9 @@ class Session:
           method: its name; None: `informed_mean`.
           assume: what is assumed of the new models, as of `evaluate`.
           seed: of all random numbers.
-          until: the session ends for a model when its interval is at most that wide. The interval
-            holds however often one looks; it needs a method that draws samples one by one with
-            equal probabilities, by default `random_mean`.
+          until: the session ends for a model when its interval is at most that wide. By default
+            it is that of `informed_mean`, after rounds that grow. With a method that draws samples
+            one by one with equal probabilities it holds however often one looks.
           until_better_than: name of a known model with values on all samples: the session ends for
             a new model when its interval lies above, or below, that model's mean.
           until_decided: "best" or "order": the models are asked the same samples until the best, or
@@ -244,6 +245,7 @@ class Session:
 
     def _has_ended(self, track: Track) -> bool:
         ended = track.is_complete(self.settings.budget) or self.stopping.may_stop(track)
+        ended = ended or self.stopping.is_exhausted(track)
         return ended or int(track.answered.sum()) >= self._get_budget(track)
 
     def decided(self) -> Verdict:
@@ -275,7 +277,8 @@ class Session:
         told; until then the rest of that round is given out, and then nothing.
 
         Args:
-          count: most samples; None: all of the round.
+          count: most samples; None: all of the round. In a session that may end by its interval,
+            rounds begin with 10 samples and grow by a third of what was answered.
           model: its name; None: the only one.
           worker: who will answer, where several do at the same time: each is given samples that no
             other one has. Without a name, everybody is given those that no worker with a name has.
@@ -298,7 +301,10 @@ class Session:
                 track, waiting = self._follow(model)
             held = self._read_handed(model, waiting)
             free, taken = session_loop.select_free(self.directory, waiting, held, worker)
-            room = max(self._get_budget(track) - int(track.answered.sum()) - taken, 0)
+            answered, most = int(track.answered.sum()), self._get_budget(track)
+            if self.stopping.by_interval and count is None:  # else nothing would end it early
+                most = next(end for end in plan_growing_rounds(most) if end > answered)
+            room = max(most - answered - taken, 0)
             given = [*itertools.islice(free, room if count is None else min(room, count))]
             if worker and (new := [column for column in given if held.get(column) != worker]):
                 ids = [self.ids[column] for column in new]
@@ -442,9 +448,13 @@ class Session:
         spending = prices and prices.compute_spending(track.answered_query.samples[0])
         if not seen.any():
             return Estimate(np.nan, reason=NO_ANSWER, failed=failed, spending=spending)
+        growing = self.stopping.growing
         final = track.is_complete(self.settings.budget) and not self.stopping.by_interval
+        final |= growing and self._has_ended(track)
         given = track.answered_query, track.values[seen], failed, final, population
         estimate = replace(self.fitted.estimate(*given), spending=spending)
+        if growing and not final:
+            return replace(estimate, reason="the session goes on until it is short enough")
         if final or population is not None or (interval := self.stopping.interval(track)) is None:
             return estimate
         low, high = interval

@@ -140,7 +140,7 @@ def begin(
     """
     _check_names(models, board.models)
     seed = check_seed(seed, LEAST)
-    method = choose_session_method(board, method, rule, len(models))
+    named, method = method, choose_session_method(board, method, rule, len(models))
     if rule.budget is None and not rule.by_interval:
         raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
     samples, prices = board.shape[1], None
@@ -184,7 +184,7 @@ def begin(
         settings |= {"assisted": begun.assisted}
         shared = shared and begun.answers is not None
         assumed = begun.method.removeprefix(f"{methods.DEFAULT}_") in ASSUMPTIONS
-        if method == begun.method or (method is None and not assumed):
+        if method == begun.method or (named is None and not assumed):
             chosen = {"method": begun.method, "reason": begun.reason}
     else:
         check_names(board.ids, board.describe_samples())
@@ -209,8 +209,9 @@ def begin(
         name, _ = fit_method(known, fits, budget, method, seed=seed, progress=progress)
         fitted = FittedBoard(copy, name, budget, seed, prices)
         if rule.by_interval:
-            check_draws(name, END)  # all that it asks is drawn at once: nothing is compiled
-            if rule.until is not None and budget == samples:
+            if rule.until is None or not methods.is_growing(name):
+                check_draws(name, END)  # all that it asks is drawn at once: nothing is compiled
+            if rule.until is not None and budget == samples and not methods.is_growing(name):
                 warn_if_late(fitted, rule.until, seed)
         else:
             progress.stage("compiling")

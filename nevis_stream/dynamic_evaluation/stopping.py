@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import known_models, methods
@@ -17,6 +18,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
     read_population,
 )
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.policies.informed_strata import plan_growing_rounds
 from nevis_stream.dynamic_evaluation.policy import Random
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
@@ -24,12 +26,15 @@ from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, Stakes, compute_confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide, share_answers
 from nevis_stream.queries.board import Board
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.prices import Prices, format_amount
 from nevis_stream.queries.samples import SampleFacts, is_observed, place_centres
 from nevis_stream.seeds import generator
 
-METHOD = "random_mean"  # of sessions that end by their interval, if none is named
+METHOD = "random_mean"  # of sessions that end by a comparison, if none is named
+GROWING = "informed_mean_growing"  # of sessions that end by the width of their interval
+FEWEST = 20  # answers before which a width ends none of them
+_SIMULATED, _SIMULATED_SAMPLES = 50, 5_000  # known models and samples by which the end is expected
 BLOCK = 10  # draws after which the predictions are made anew
 TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
@@ -218,9 +223,38 @@ def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
         )
 
 
+def expect_answers(fitted: FittedBoard, until: float) -> list[int]:
+    """Returns how many answers known models would have given, if they had been new and the others
+    known, before their intervals were short enough; in order.
+
+    Args:
+      fitted: the known models, with a method that is growing.
+      until: the width.
+    """
+    (part,), random = fitted.known.facts.parts, np.random.default_rng(0)
+    known, counts = fitted.known, list[int]()
+    if (models := known.shape[0]) > _SIMULATED:
+        known = known.take(np.sort(random.choice(models, _SIMULATED, replace=False)), None)
+    for values, rest in known_models.make_folds(known, random, _SIMULATED_SAMPLES):
+        evaluator = methods.get(GROWING).fit(rest, None, jax.random.key(0))
+        n, oracle = values.shape[1], MatrixOracle(known_models.fill_holes(values, random))
+        answers = Responses(Query.none(len(values)), oracle.truth[:, :0])
+        left = np.ones(len(values), bool)
+        for end in plan_growing_rounds(n):
+            query = evaluator.next_query(answers, n, jax.random.key(0))
+            answers = answers.then(oracle(query))
+            found = evaluator.predict(answers, n)
+            short = (found.high - found.low) * (part.high - part.low) <= until
+            ended = left & short & (end >= FEWEST)
+            counts += [end] * int(ended.sum())
+            left &= ~ended
+        counts += [n] * int(left.sum())
+    return sorted(counts)
+
+
 def choose_session_method(board: Board, method: str | None, rule: Rule, models: int) -> str | None:
-    """Checks the rule of a session of so many models, and returns its method, None if it is to be
-    chosen by cross-validation.
+    """Checks the rule of a session of so many models, and returns its method, None if it is the
+    default.
 
     Raises:
       BadInput: there is no such method or known model, or they do not fit the rule.
@@ -238,9 +272,12 @@ def choose_session_method(board: Board, method: str | None, rule: Rule, models: 
         raise BadInput(f"until_decided: {unknown('decision', decided, GOALS)}")
     if decided is not None and models < 2:
         raise BadInput("until_decided: at least two new models are compared.")
-    method = METHOD if method is None else method
+    if method is None:
+        unbounded = any(part.unbounded for part in board.facts.parts)
+        method = METHOD if until is None or unbounded else GROWING
     methods.get_within_budget(method)
-    check_draws(method, END)
+    if until is None or not methods.is_growing(method):
+        check_draws(method, END)
     if better_than is not None:
         compute_known_mean(board, better_than)
     return method
@@ -350,6 +387,7 @@ class Stopping:
     ):
         self._settings, self._board, self._facts, self._fitted = settings, board, facts, fitted
         self._intervals: dict[str, GrowingIntervals] = {}
+        self._checked: dict[str, tuple[bytes, bool]] = {}
 
     @property
     def by_interval(self) -> bool:
@@ -371,10 +409,38 @@ class Stopping:
         """Returns whether the interval of a session that ends by it is short enough."""
         if not self.by_interval or self._settings.until_decided is not None:
             return False
+        if self.growing:
+            return self._is_short(track)
         low, high = self.interval(track) or (-np.inf, np.inf)
         if self._settings.until is not None:
             return high - low <= self._settings.until
         return low > self._known_mean or high < self._known_mean
+
+    @cached_property
+    def growing(self) -> bool:
+        """Whether it may end after each round, by the interval of that number of answers."""
+        return self._settings.until is not None and methods.is_growing(self._settings.method)
+
+    def is_exhausted(self, track: Track) -> bool:
+        """Returns whether too few samples are left that may answer for another growing round."""
+        answered = int(track.answered.sum())
+        if not self.growing or not (track.told.all() and track.answered.all()):
+            return False
+        ends = plan_growing_rounds(self._settings.budget)
+        end = next((each for each in ends if each > answered), answered)
+        return end - answered > int((~track.asked).sum())
+
+    def _is_short(self, track: Track) -> bool:
+        """Returns whether the interval of the rounds that are complete is short enough."""
+        key = track.query.samples.tobytes() + track.values.tobytes()
+        if self._checked.get(track.model, (None, False))[0] != key:
+            short, count = False, int(track.answered.sum())
+            if count >= FEWEST and track.told.all() and track.answered.all():
+                given = track.query, track.values, track.failed, True
+                found = self._fitted().estimate(*given)
+                short = found.high - found.low <= (self._settings.until or 0)
+            self._checked[track.model] = key, short
+        return self._checked[track.model][1]
 
     def interval(self, track: Track) -> tuple[float, float] | None:
         """Returns the interval that holds however often one looks, in the units of the board; None
@@ -416,9 +482,12 @@ class Stopping:
         """Returns the rule as a sentence without its subject."""
         settings, budget = self._settings, plural(self._settings.budget, "answer")
         if settings.until is not None:
+            holds = "it is computed after each round"
+            if not self.growing:
+                holds = "the interval holds however often you look"
             return (
                 f"ends when the interval is at most {settings.until:g} wide, at the latest after"
-                f" {budget}; the interval holds however often you look"
+                f" {budget}; {holds}"
             )
         if settings.until_better_than is not None:
             return (

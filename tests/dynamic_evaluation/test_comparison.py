@@ -161,7 +161,7 @@ def shared(tmp_path_factory, board):
     folder = tmp_path_factory.mktemp("shared") / "s"
     more = {"models": list(NEAR), "until_decided": "best"}
     session = de.Session.start(folder, board, 40, **more)
-    first = [session.ask(None, "good"), session.ask(None, "near", worker="w")]
+    first = [session.ask(200, "good"), session.ask(200, "near", worker="w")]
     asked = dict.fromkeys(NEAR, 0)
     while not session.ended:
         session = de.Session.start(folder, board, 40, **more)

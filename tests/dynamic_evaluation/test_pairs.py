@@ -23,7 +23,11 @@ QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "ancho
 FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
 TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
 POLICIES, PREDICTORS = map(methods.list_usable, (methods.POLICIES, methods.PREDICTORS))
-OTHER_DRAWS = {"staged_strata": "model_assisted", "informed_strata": "factor_model"}
+OTHER_DRAWS = {
+    "staged_strata": "model_assisted",
+    "informed_strata": "factor_model",
+    "growing_strata": "factor_model",
+}
 OWN_DRAWS = [name for name in PREDICTORS if "guarded_" in name or "_like_known" in name]
 SEEING = [name for name, policy in POLICIES.items() if policy.needs]
 DRAWING = {policy for policy in SEEING if policy in OTHER_DRAWS or policy.startswith("guard_")}

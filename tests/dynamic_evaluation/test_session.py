@@ -23,7 +23,7 @@ from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES
-from nevis_stream.dynamic_evaluation.stopping import GrowingIntervals
+from nevis_stream.dynamic_evaluation.stopping import GrowingIntervals, expect_answers
 from nevis_stream.errors import AnsweringFailed, BadInput, RunWarning
 from nevis_stream.estimation.betting import compute_confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
@@ -440,7 +440,7 @@ def test_calls_at_the_same_time_that_fail_or_take_too_long_are_made_again(tmp_pa
 
 
 def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
-    session = start(tmp_path, board, None, None, until=0.5)
+    session = start(tmp_path, board, None, "random_mean", until=0.5)
     assert "ends when the interval is at most 0.5 wide" in session.rule
     assert "<svg" not in session._repr_html_()
     widths = []
@@ -463,6 +463,48 @@ def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
     ]:
         with pytest.raises(BadInput, match=message):
             start(tmp_path / "b", board, None, **({"method": None, "until": 0.5} | words))
+
+
+@pytest.mark.parametrize("failing", [0, 15])
+def test_rounds_grow_until_the_interval_is_short_enough(tmp_path, board, failing):
+    session, rounds = start(tmp_path, board, None, None, until=0.34), []
+    assert session.settings.method == "informed_mean_growing"
+    for ids in session:
+        assert np.isnan(session.estimate().low)  # it holds where the session ends
+        rounds.append(len(ids))
+        told = {each: None if failing and each % failing == 3 else int(NEW[each]) for each in ids}
+        session.tell(told)
+    found, again = session.estimate(), de.Session(session.directory)
+    assert rounds[0] == 10 and found.observed >= 20 and again.ended and not again.ask()
+    assert failing or rounds == [10, 4, 5, 7, 9, 12, 13][: len(rounds)]
+    assert found.low <= NEW.mean() <= found.high and found.holds_for == "any model"
+    if found.observed < 60:
+        assert found.high - found.low <= 0.34
+    same(found, again.estimate())
+    other = start(tmp_path / "b", board, None, None, until=0.34)
+    if not failing:
+        same(found, other.run(lambda ids: NEW[ids]))
+        early = expect_answers(session.fitted, 0.34)
+        assert early == sorted(early) and 20 <= early[0] <= early[-1] <= 60
+        # a session that was begun by an earlier version goes on with the method of then
+        begun = start(tmp_path / "c", board, None, "random_mean", until=0.34)
+        again = start(tmp_path / "c", board, None, None, until=0.34)
+        assert again.settings.method == begun.settings.method == "random_mean"
+
+
+@pytest.mark.parametrize("rule", [{"until": 0.4}, {"until_better_than": "model-3"}])
+def test_a_round_of_a_session_that_may_end_early_is_small_at_every_door(tmp_path, board, rule):
+    session, calls = start(tmp_path, board, None, "random_mean", **rule), []
+
+    def answer(ids):
+        calls.append(len(ids))
+        return NEW[ids]
+
+    session.run(answer)
+    assert calls == [10, 4, 5, 7, 9, 12, 13][: len(calls)] and session.ended
+    other = start(tmp_path / "b", board, None, "random_mean", **rule)
+    for worker in ("x", "y"):
+        assert len(other.ask(worker=worker)) == (10 if worker == "x" else 0)
 
 
 def test_a_session_ends_when_it_is_known_which_model_is_better(tmp_path, board):

@@ -146,7 +146,10 @@ def test_a_damaged_board_is_not_used(folder):
 @pytest.fixture
 def of_two(folder):
     """A session of two models is begun; what was said."""
-    return evaluate("start leaderboard.csv --model=a --model=b --out=s --until=0.9 --budget=20")
+    return evaluate(
+        "start leaderboard.csv --model=a --model=b --out=s --until=0.9 --budget=20"
+        " --method=random_mean"
+    )
 
 
 @pytest.fixture

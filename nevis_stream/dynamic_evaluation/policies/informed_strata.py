@@ -1,5 +1,7 @@
 """Draws with known probabilities that grow with what they are expected to tell, in a few rounds."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -15,6 +17,10 @@ from nevis_stream.storage.checkpoint import Tree
 
 ROUNDS = 4
 FEWEST = 4  # samples of a round, unless the budget is smaller
+FIRST, GROWTH = (
+    10,
+    3,
+)  # of rounds that grow: samples of the first, parts that a round is of those before
 EQUAL, RESIDUAL, INFORMATION = 0.2, 0.2, 0.6  # the parts of a sample's size
 LEAST = 0.02  # p and 1 - p in a sample's residual
 
@@ -23,6 +29,16 @@ def plan_rounds(budget: int, count: int = ROUNDS) -> list[int]:
     """Returns the number of answers after each round: equal rounds of at least `FEWEST`."""
     count = max(min(count, budget // FEWEST), 1)
     return [round(budget * number / count) for number in range(1, count)] + [budget]
+
+
+def plan_growing_rounds(budget: int) -> list[int]:
+    """Returns the number of answers after each round: `FIRST`, and then rounds of a third of what
+    was asked before.
+    """
+    ends = [min(FIRST, budget)]
+    while ends[-1] < budget:
+        ends.append(min(ends[-1] + -(-ends[-1] // GROWTH), budget))
+    return ends
 
 
 class FactorPosterior(ResponsePosterior):
@@ -74,22 +90,31 @@ class FactorPosterior(ResponsePosterior):
 class InformedStrata(Policy):
     """Draws one sample of each stratum of the order by expected value, in rounds; from the second
     on with probabilities that grow with what a sample is expected to tell of the mean.
+
+    Args:
+      plan_rounds: takes a budget, returns the number of answers after each round.
+      rounds: which they are, for people.
     """
 
-    about = (
-        "one random sample per stratum by expected value, in four rounds; likelier where it tells"
-        " more of the mean"
-    )
     needs = frozenset({"factors"})
     out_of_core = True
     adaptive = True
     representative = drawn = True
 
+    def __init__(
+        self, plan_rounds: Callable[[int], list[int]] = plan_rounds, rounds: str = "four rounds"
+    ) -> None:
+        self.plan_rounds = plan_rounds
+        self.about = (
+            f"one random sample per stratum by expected value, in {rounds}; likelier where it tells"
+            " more of the mean"
+        )
+
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws of one round."""
         posterior: FactorPosterior = plan.posterior
         models, asked = answers.samples.shape
-        end = next(each for each in plan_rounds(plan.budget) if each > asked)
+        end = next(each for each in self.plan_rounds(plan.budget) if each > asked)
         ctx.charge(models * posterior.count_flops(asked))
         random, samples, chances = make_numpy_generator(jax.random.fold_in(key, asked)), [], []
         for model in range(models):

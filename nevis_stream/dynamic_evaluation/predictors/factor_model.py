@@ -9,7 +9,6 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policies.informed_strata import (
     FactorPosterior,
     InformedStrata,
-    plan_rounds,
 )
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
@@ -89,19 +88,13 @@ class FactorPredictor(ScorePredictor):
         model = FactorModel(vectors, prior, precision)
         return FactorPosterior(model, known.facts.weights, np.asarray(tree["ties"]))
 
-    def fit_budget(
-        self, tree: Tree, known: Matrix, policy: Policy, budget: int, key: Key, ctx: Compute
-    ) -> Tree:
-        """Notes the budget, which says where the rounds end."""
-        return {"budget": budget}
-
     def predict(
         self, tree: Tree, budget_fit: Tree, known: Matrix, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts the cells by all answers, and the mean by the rounds that are complete."""
         posterior = self.make_posterior(tree, known, ctx)
         models, asked = answers.samples.shape
-        ends = [0, *(each for each in plan_rounds(budget_fit["budget"]) if each <= asked)]
+        ends = _find_rounds(answers)
         ctx.charge(models * len(ends) * posterior.count_flops(asked))
         values, found = np.empty((models, posterior.n)), np.empty((models, 3))
         means, deviations = np.empty((2, models))
@@ -142,3 +135,18 @@ class FactorPredictor(ScorePredictor):
         predicted = until.predict_without_each(start, strata.stratum)
         drawn = answers.samples[model, start:end]
         return rounds.estimate_round(strata, drawn, predicted, truth, posterior.weights)
+
+
+def _find_rounds(answers: Responses) -> list[int]:
+    """Returns 0 and the number of answers after each complete round: a draw stands for one part of
+    as many as its round has.
+    """
+    fractions, ends = answers.query.fractions, [0]
+    assert fractions is not None
+    asked = answers.samples.shape[1]
+    while ends[-1] < asked:
+        end = ends[-1] + round(1 / fractions[0, ends[-1]])
+        if end > asked:
+            break
+        ends.append(end)
+    return ends
