@@ -100,6 +100,7 @@ SMALLER = {
     r"samples=50": "samples=4,candidates=20",
     r"^(?!.*--dry_run)(.*--executor=ray.*)": r"\1 --dry_run",
     r"(slurm (?!.*--dry_run).*?) --( |$)": r"\1 --dry_run --\2",
+    r"(--config=shared_\w+.*)": r"\1 --config.steps=2",
     r"(--config=logistic_regression.*)": r"\1 --config.resolution=4",
     r"\+ COMMAND\b": "+ launch.run --config=indep --run_dir=runs/a",
     r"-- COMMAND\b": "-- launch.run --config=indep --run_dir=runs/b",
