@@ -169,6 +169,15 @@ _OWN = (
         )
     ),
     _subcommand(
+        "sessions.plan",
+        "plan",
+        "Prints how many answers a new model needs: for which error and interval, and to tell it"
+        " from others; measured on the known models, each left out in turn.",
+        "plan leaderboard.csv",
+        words="BOARD",
+        details="BOARD: as of start.",
+    ),
+    _subcommand(
         "sessions.print_status",
         "status",
         "Prints the estimates with their intervals; the exit status is 0 when the session has"

@@ -110,7 +110,14 @@ OF_THE_USER = {"Predictor.tree", "Learner.init", "Trial.item", "Trial.begin"} | 
     f"Context.{name}" for name in ("jit", "predictor", "replicate", "spread")
 }
 """What is a learner's own: trees, and functions of these."""
-OF_LIBRARIES = {"Comparison.to_pandas", "Ledger.to_pandas", "Context.key", "Context.key_for"}
+OF_LIBRARIES = {
+    "Comparison.to_pandas",
+    "Ledger.accuracy_matrix",
+    "Ledger.to_pandas",
+    "Plan.to_pandas",
+    "Context.key",
+    "Context.key_for",
+}
 """Tables of pandas, which has no types, and keys of JAX, which is not looked at here."""
 MISTAKES = """
 import nevis_stream as ns

@@ -291,7 +291,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
     adding = "add-model add-samples"
     harnesses = "with-lm-eval with-inspect"
-    reading = f"import {adding} start tell {harnesses} amend"
+    reading = f"import {adding} start plan tell {harnesses} amend"
     several = "import stats verify merge add-model"
     flag("repair export add-samples fit remove amend", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
@@ -357,7 +357,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-samples", text, "method", "recommended", meaning)
     meaning = "How samples are chosen and the other values predicted."
     meaning += " Default: informed_mean."
-    flag("add-model fit start", text, "method", None, meaning)
+    flag("add-model fit start plan", text, "method", None, meaning)
     meaning = (
         "What is assumed of new models. With like_known the estimate is the known models' own, with"
         " an interval for models like them; without it, intervals hold for any model."
@@ -366,11 +366,17 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         define = flags.DEFINE_enum
         define("assume", None, list(ASSUMPTIONS), meaning, flag_values=values_of[command])
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
-    flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
+    flag(
+        f"{adding} fit start plan", whole, "seed", 0, "Seed of the method's random choices.", **ends
+    )
 
     flag("remove", words, "models", [], "Models whose cells are removed; default: of all models.")
     flag("remove", words, "samples", [], "Samples on which they are removed; default: on all.")
     flag("remove amend", text, "reason", None, "Why, for those who meet the change.")
+    flag(
+        "plan", words, "budgets", [], "Numbers of answers. Default: from 20 to half of the samples."
+    )
+    flag("plan", text, "csv", None, "File for the budgets.")
     flag("board", text, "csv", None, "File for all models and data sets, with intervals.")
     flag("board", text, "out", None, "Directory for a page of all models and data sets.")
     flag("repair", text, "out", None, "Directory of the new cache.")

@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.comparison import (
     compare_two,
     describe_difference,
 )
+from nevis_stream.dynamic_evaluation.planning import plan as make_plan
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_view import find_likely_failures
 from nevis_stream.dynamic_evaluation.stopping import expect_answers
@@ -31,6 +32,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
+from nevis_stream.queries.board import Board
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import encode_csv
 from nevis_stream.terminal import TerminalProgress, is_plain_line
@@ -41,11 +43,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     entry.use_compilation_cache()
     if values.budget is not None:
         parse_count_or_price(values.budget)
-    reading = {name: each for name, each in get_reading_choices(values).items() if each}
-    if values["errors"].using_default_value:
-        del reading["errors"]
-    board = read_board(Path(words[0]), **reading)
-    print(*board.understood or [repr(board)], sep="\n")
+    board = _read_board(words[0], values)
     count = None
     if values.budget is not None:
         count = parse_count_or_price(values.budget, board.shape[1], "samples")
@@ -80,6 +78,30 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             " all at once: --method=stratified_mean"
         )
     _print_next(session, values.out)
+
+
+def _read_board(path: str, values: FlagValues) -> Board:
+    """Returns the board that a user named, and prints what was understood."""
+    reading = {name: each for name, each in get_reading_choices(values).items() if each}
+    if values["errors"].using_default_value:
+        del reading["errors"]
+    board = read_board(Path(path), **reading)
+    print(*board.understood or [repr(board)], sep="\n")
+    return board
+
+
+def plan(words: Sequence[str], values: FlagValues) -> None:
+    """Prints how many answers a new model of a board needs, and writes the budgets to --csv."""
+    board = _read_board(words[0], values)
+    if wrong := [each for each in values.budgets if not each.isdecimal()]:
+        raise BadInput(f"--budgets: {wrong[0]!r} is not a number of samples.")
+    budgets = [int(each) for each in values.budgets] or None
+    with TerminalProgress("plan") as progress:
+        found = make_plan(board, budgets, method=values.method, seed=values.seed, progress=progress)
+    print(found)
+    if values.csv:
+        write_file(Path(values.csv), encode_csv(found.to_pandas()))
+        print(f"written: {values.csv}")
 
 
 def _print_next(session: Session, directory: str) -> None:

@@ -27,6 +27,8 @@ from nevis_stream.queries.samples import (
 # fraction of the largest sum that makes a model a known one, see `find_known` (or a sample)
 KNOWN_FRACTION = 0.5
 
+SIMULATED_MODELS, SIMULATED_SAMPLES = 30, 2_000  # most of a simulation
+
 
 def set_prices(known: Matrix, prices: Prices) -> None:
     """Sets the prices of the samples, with their stakes (see `Prices`): each sample's weight in the
@@ -276,6 +278,19 @@ def make_folds(
         rest = whole.take(np.setdiff1d(np.arange(len(matrix)), part), None)
         if is_observed(rest.values).any():
             yield matrix[part], rest
+
+
+def leave_out(
+    known: Matrix, random: np.random.Generator
+) -> Iterator[tuple[np.ndarray, ArrayMatrix]]:
+    """Yields known models as if they were new, [k, n] without holes, and the others; each once. Of
+    many models and samples some are drawn (`SIMULATED_MODELS`, `SIMULATED_SAMPLES`).
+    """
+    if (models := known.shape[0]) > SIMULATED_MODELS:
+        rows = np.sort(random.choice(models, SIMULATED_MODELS, replace=False))
+        known = known.take(rows, None)
+    for values, rest in make_folds(known, random, SIMULATED_SAMPLES):
+        yield fill_holes(values, random), rest
 
 
 def fill_holes(values: np.ndarray, random: np.random.Generator) -> np.ndarray:

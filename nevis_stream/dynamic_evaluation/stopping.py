@@ -34,7 +34,6 @@ from nevis_stream.seeds import generator
 METHOD = "random_mean"  # of sessions that end by a comparison, if none is named
 GROWING = "informed_mean_growing"  # of sessions that end by the width of their interval
 FEWEST = 20  # answers before which a width ends none of them
-_SIMULATED, _SIMULATED_SAMPLES = 50, 5_000  # known models and samples by which the end is expected
 BLOCK = 10  # draws after which the predictions are made anew
 TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
@@ -231,13 +230,10 @@ def expect_answers(fitted: FittedBoard, until: float) -> list[int]:
       fitted: the known models, with a method that is growing.
       until: the width.
     """
-    (part,), random = fitted.known.facts.parts, np.random.default_rng(0)
-    known, counts = fitted.known, list[int]()
-    if (models := known.shape[0]) > _SIMULATED:
-        known = known.take(np.sort(random.choice(models, _SIMULATED, replace=False)), None)
-    for values, rest in known_models.make_folds(known, random, _SIMULATED_SAMPLES):
+    (part,), counts = fitted.known.facts.parts, list[int]()
+    for values, rest in known_models.leave_out(fitted.known, np.random.default_rng(0)):
         evaluator = methods.get(GROWING).fit(rest, None, jax.random.key(0))
-        n, oracle = values.shape[1], MatrixOracle(known_models.fill_holes(values, random))
+        n, oracle = values.shape[1], MatrixOracle(values)
         answers = Responses(Query.none(len(values)), oracle.truth[:, :0])
         left = np.ones(len(values), bool)
         for end in plan_growing_rounds(n):
