@@ -56,6 +56,7 @@ COMMANDS = {
         "board": [CACHE],
         "remove": [CACHE, "--samples=a", "--reason=wrong"],
         "amend": ["their-rule", CACHE, "--reason=wrong"],
+        "plan": ["board.csv", "--budgets=2"],
         "start": ["board.csv", "--model=new", "--out=live", "--budget=3"],
         "ask": ["live"],
         "tell": ["live", "their-rule"],

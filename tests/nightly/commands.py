@@ -277,6 +277,7 @@ COMMANDS = [
     Command("evaluate remove (after an addition)", [*REMOVE, "--models=m1"], [*CACHE, ADDED]),
     Command("evaluate amend", evaluate("amend", "amended.csv", "--reason=again"), CACHE),
     Command("evaluate board", ["evaluate", "board", "cache", "--csv=ranked.csv"], CACHE),
+    Command("evaluate plan", ["evaluate", "plan", "board.csv", "--csv=plan.csv"], [write_boards]),
     Command("evaluate start", LIVE, [write_boards]),
     Command("evaluate start (cache)", ["evaluate", "start", "cache", *LIVE[3:]], CACHE),
     Command("evaluate ask", ASK, [write_boards, LIVE]),
