@@ -114,7 +114,7 @@ OF_LIBRARIES = {
     "Comparison.to_pandas",
     "Ledger.accuracy_matrix",
     "Ledger.to_pandas",
-    "Plan.to_pandas",
+    "BudgetPlan.to_pandas",
     "Context.key",
     "Context.key_for",
 }

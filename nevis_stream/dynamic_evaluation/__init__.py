@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
     from nevis_stream.dynamic_evaluation.evaluation import evaluate_metrics as evaluate_metrics
     from nevis_stream.dynamic_evaluation.other_metrics import estimate_metric as estimate_metric
-    from nevis_stream.dynamic_evaluation.planning import Plan as Plan
+    from nevis_stream.dynamic_evaluation.planning import BudgetPlan as BudgetPlan
     from nevis_stream.dynamic_evaluation.planning import plan as plan
     from nevis_stream.dynamic_evaluation.session import Session as Session
     from nevis_stream.errors import AnsweringFailed as AnsweringFailed
@@ -35,7 +35,7 @@ _HOMES = {
     "Cost": "queries.oracle",
     "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
-    "Plan": "dynamic_evaluation.planning",
+    "BudgetPlan": "dynamic_evaluation.planning",
     "Session": "dynamic_evaluation.session",
     "compare": "dynamic_evaluation.comparison",
     "estimate_metric": "dynamic_evaluation.other_metrics",

@@ -64,7 +64,7 @@ class PlannedDifference:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BudgetPlan:
     """What new models of a board need.
 
     Attributes:
@@ -114,7 +114,7 @@ def plan(
     method: str | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
-) -> Plan:
+) -> BudgetPlan:
     """Returns how many answers a new model needs, measured on the models of a board, each left out
     in turn and evaluated as if it were new.
 
@@ -177,7 +177,9 @@ def plan(
         for each in points
         for gap in [each / 100 * scale]
     ]
-    return Plan(rows, differences, used.choose_for_known(known).name, min(left_out, models), n)
+    return BudgetPlan(
+        rows, differences, used.choose_for_known(known).name, min(left_out, models), n
+    )
 
 
 def _shrink(budget: int, n: int) -> float:
